@@ -115,6 +115,29 @@ impl TypeLayout {
         Some(path)
     }
 
+    /// The fields and elements that an access of `size` bytes at `offset` touches, the one that it begins in first, with padding between
+    /// them left out. Empty where it begins beyond the end.
+    pub fn paths(&self, offset: u64, size: u32) -> Vec<Arc<str>> {
+        let mut paths: Vec<Arc<str>> = self.path(offset, Some(size)).map(Arc::from).into_iter().collect();
+        if !paths.is_empty() {
+            paths.extend(self.further_paths(offset, size));
+        }
+        paths
+    }
+
+    /// The same without the first.
+    pub(crate) fn further_paths(&self, offset: u64, size: u32) -> Vec<Arc<str>> {
+        let mut paths = Vec::new();
+        let mut at = self.part_end(offset);
+        while at < offset.saturating_add(size.into()) && at < self.bytes {
+            if self.has_part(at) {
+                paths.extend(self.path(at, None).map(Arc::from));
+            }
+            at = self.part_end(at).max(at + 1);
+        }
+        paths
+    }
+
     /// Where the number, the pointer or the union that holds an offset ends, or the padding there.
     pub fn part_end(&self, offset: u64) -> u64 {
         self.part_at(offset, 0).1

@@ -9,7 +9,7 @@ use std::{
 use elf::LinkAddr;
 use memref::{ProcessId, RegionKind, VirtAddr};
 
-use crate::{BlockId, BlockState, LineFrame, LocalVariable, Module, RegionId};
+use crate::{BlockId, BlockState, LineFrame, LocalVariable, Module, RegionId, TypeLayout};
 
 /// A variable of the session: a static variable, a heap block in one state, a section or a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -272,12 +272,20 @@ impl Names {
     /// The local variable or parameter of a function that lies so many bytes from the canonical frame address, which is the
     /// address after that of the return address. Reads debug information.
     pub fn local(&self, id: FunctionId, offset: i64) -> Option<Arc<LocalVariable>> {
-        let (module, address) = {
-            let inner = self.lock();
-            let function = inner.functions.get(id.0 as usize)?;
-            (Arc::clone(function.module.as_ref()?), function.address?)
-        };
+        let (module, address) = self.function_place(id)?;
         module.local_at(address, offset)
+    }
+
+    /// What that variable of a function consists of. Reads debug information.
+    pub fn local_layout(&self, id: FunctionId, local: &LocalVariable) -> Option<Arc<TypeLayout>> {
+        let (module, _) = self.function_place(id)?;
+        module.layout_of(local.type_?)
+    }
+
+    fn function_place(&self, id: FunctionId) -> Option<(Arc<Module>, LinkAddr)> {
+        let inner = self.lock();
+        let function = inner.functions.get(id.0 as usize)?;
+        Some((Arc::clone(function.module.as_ref()?), function.address?))
     }
 
     /// How many variables are numbered; their numbers are below it.

@@ -271,13 +271,8 @@ impl Resolver {
     pub fn field_paths(&mut self, addr: VirtAddr, size: u32) -> Vec<Arc<str>> {
         let offset = self.resolve_data(addr).offset;
         let mut paths: Vec<Arc<str>> = self.field_path(addr, size).into_iter().collect();
-        let Some(layout) = self.type_of(addr).filter(|_| !paths.is_empty()) else { return paths };
-        let mut at = layout.part_end(offset);
-        while at < offset.saturating_add(size.into()) && at < layout.bytes {
-            if layout.has_part(at) {
-                paths.extend(layout.path(at, None).map(Arc::from));
-            }
-            at = layout.part_end(at).max(at + 1);
+        if let Some(layout) = self.type_of(addr).filter(|_| !paths.is_empty()) {
+            paths.extend(layout.further_paths(offset, size));
         }
         paths
     }

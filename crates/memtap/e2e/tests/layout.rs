@@ -302,7 +302,13 @@ fn reports_name_fields_and_types_of_blocks() {
     let sum = |rows: &[Value]| rows.iter().map(|row| counts(row).iter().sum::<u64>()).sum::<u64>();
     let stat = recording.trace.stat();
     let (fields, types) = (rows(&recording, "field"), rows(&recording, "type"));
-    assert_eq!((sum(&fields), sum(&types)), (number(&stat, "accesses"), number(&stat, "accesses")));
+    assert_eq!(sum(&types), number(&stat, "accesses"));
+    // One access of the C library's may be to two fields of a local variable, and counts to each.
+    let on_stacks = |rows: &[Value]| -> Vec<Value> {
+        rows.iter().filter(|row| row["region"] == "stack").cloned().collect()
+    };
+    let locals = rows(&recording, "local");
+    assert_eq!(sum(&fields) - sum(&on_stacks(&fields)), number(&stat, "accesses") - sum(&on_stacks(&locals)));
     // The figures of `layout`, by another command.
     for layout in layouts(&recording) {
         let type_ = layout["type"].as_str().expect("a name");

@@ -137,6 +137,34 @@ fn variables_of_optimised_code_are_found_by_the_stack_pointer() {
 }
 
 #[test]
+fn structures_on_stacks_are_of_their_type_and_have_fields() {
+    let recording = TestProgram::built("report/particles.c", &["-pthread"]).record_by("translate");
+    assert_eq!(recording.outcome.status, 0);
+    let all = rows(&recording, &["--by", "type"]);
+    let named = |rows: &[Value], name: &str| -> Value {
+        rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name}")).clone()
+    };
+    let particle = &named(&all, "particle");
+    // The static array, two on stacks and a block.
+    assert_eq!((number(particle, "things"), number(particle, "size")), (4, 16 * (50 + 20 + 10 + 30)));
+    assert_eq!((number(particle, "loads"), number(particle, "stores")), (110, 110 + 10 + 10 + 20));
+    let fields = rows(&recording, &["--by", "field"]);
+    let of = |name: &str| {
+        let row = &named(&fields, name);
+        (number(row, "loads"), number(row, "stores"), row["region"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(of("main::local[3].place"), (0, 1, "stack".to_owned()));
+    assert_eq!(of("main::local[3].alive"), (1, 1, "stack".to_owned()));
+    assert_eq!(of("work::own[9].id"), (0, 1, "stack".to_owned()));
+    assert!(!fields.iter().any(|row| row["name"] == "main::local[3].id"), "nobody touched it");
+    // With whom it is accessed, the same counts.
+    let pairs = rows(&recording, &["--by", "type,function"]);
+    let by_step =
+        pairs.iter().find(|row| row["type"] == "particle" && row["function"] == "step").expect("it");
+    assert_eq!((number(by_step, "loads"), number(by_step, "stores")), (110, 110 + 10));
+}
+
+#[test]
 fn people_see_the_programs_own_first_and_sums_after_it() {
     let recording = inventory();
     let table = text(&recording, &[]);

@@ -246,8 +246,8 @@ impl CacheMisses {
         self.stores += u64::from(!reads);
         let missed = self.asks(core, at.process, access);
         let number = match &mut self.keys {
-            MissKeys::Numbered(_, Numbering::Local(locals)) => {
-                let number = locals.number(at, access);
+            MissKeys::Numbered(_, numbering) if numbering.follows() => {
+                let number = numbering.number(at, access);
                 if !missed.any() {
                     return;
                 }

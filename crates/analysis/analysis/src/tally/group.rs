@@ -63,7 +63,9 @@ impl<'a> Grouper<'a> {
         style: SiteStyle,
     ) -> Self {
         let with_lines = matches!(by, By::Variable | By::Local | By::Allocation);
-        let sites = BlockSites::new(session, numbering.stacks(), resolvers, style, with_lines);
+        // By field, a block is called by the call of the allocator.
+        let stacks = numbering.stacks().filter(|_| matches!(by, By::Local | By::Allocation));
+        let sites = BlockSites::new(session, stacks, resolvers, style, with_lines);
         Self {
             by,
             session,
@@ -182,6 +184,11 @@ impl<'a> Grouper<'a> {
                 let (example, conflicts) = (table.example, types.conflicts(type_));
                 AccessRow { name, family: None, conflicts, ..self.variable(example, "")? }
             }
+            FieldThing::Local { function, begin, path } => {
+                let row = self.local(function, begin)?;
+                let name = format!("{}{path}", row.name);
+                AccessRow { family: any_element(&name), name, ..row }
+            }
         };
         Some(AccessRow { size: 0, ..row })
     }
@@ -202,6 +209,11 @@ impl<'a> Grouper<'a> {
                 let variable = self.variable(id, "")?;
                 let name = name.to_string();
                 (Shared::Text(name.clone()), AccessRow { name, family: None, ..variable })
+            }
+            TypeThing::Local(function, begin, name) => {
+                let local = self.local(function, begin)?;
+                let name = name.to_string();
+                (Shared::Text(name.clone()), AccessRow { name, ..local })
             }
             TypeThing::Untyped(id) => {
                 let AccessRow { region, owner, .. } = self.variable(id, "")?;

@@ -23,6 +23,30 @@ pub(super) enum LocalThing {
     Local(FunctionId, i64),
 }
 
+/// What an access is counted to, and how far behind its begin that is; nothing is known of what is no local variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LocalPlace {
+    number: u32,
+    into: u64,
+}
+
+/// A local variable, and where in it an access begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AccessedLocal {
+    pub(super) number: u32,
+    pub(super) function: FunctionId,
+    /// Where the variable begins, from the canonical frame address.
+    pub(super) begin: i64,
+    /// Where in it.
+    pub(super) into: u64,
+}
+
+impl LocalPlace {
+    fn whole(number: u32) -> Self {
+        Self { number, into: 0 }
+    }
+}
+
 /// Places of frames whose variable is kept; a large array has more elements than are worth it.
 const MOST_PLACES: usize = 1 << 20;
 const UNNUMBERED: u32 = u32::MAX;
@@ -41,7 +65,7 @@ pub(crate) struct Locals {
     threads: FxHashMap<VariableId, BTreeSet<ThreadId>>,
     /// The last of these.
     last: Option<(VariableId, ThreadId)>,
-    places: FxHashMap<(FunctionId, i64), u32>,
+    places: FxHashMap<(FunctionId, i64), LocalPlace>,
     /// The canonical frame address of the function with which a thread began, where it is known.
     outermost: FxHashMap<ThreadId, Option<u64>>,
 }
@@ -79,11 +103,26 @@ impl Locals {
 
     #[inline]
     pub(crate) fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
+        self.place(at, access).number
+    }
+
+    /// The local variable that an access is to, if it is to one.
+    #[inline]
+    pub(super) fn local(&mut self, at: &mut Moment<'_>, access: &Access) -> Option<AccessedLocal> {
+        let LocalPlace { number, into } = self.place(at, access);
+        match self.get(number)? {
+            LocalThing::Local(function, begin) => Some(AccessedLocal { number, function, begin, into }),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, at: &mut Moment<'_>, access: &Access) -> LocalPlace {
         let code = self.stacks.access(at, access).code;
         let variable = at.resolver.resolve_data(access.addr).variable;
         let is_stack = self.is_stack(at.resolver, variable);
         let Some(frame) = self.stacks.frame(at.thread, variable, is_stack, access.addr) else {
-            return self.of_variable(variable);
+            return LocalPlace::whole(self.of_variable(variable));
         };
         if is_stack && self.last != Some((variable, at.thread)) {
             self.last = Some((variable, at.thread));
@@ -96,25 +135,27 @@ impl Locals {
                 (pushes && first).then_some(access.addr.0.wrapping_add(16))
             })
         });
-        let Some(cfa) = cfa else { return self.things.number(LocalThing::Frame(frame.function)) };
+        let Some(cfa) = cfa else {
+            return LocalPlace::whole(self.things.number(LocalThing::Frame(frame.function)));
+        };
         let offset = access.addr.0.wrapping_sub(cfa) as i64;
         if offset >= 0 && frame.cfa.is_none() {
             // Above the outermost frame lie the arguments and the environment.
-            return self.of_variable(variable);
+            return LocalPlace::whole(self.of_variable(variable));
         }
-        if let Some(&number) = self.places.get(&(frame.function, offset)) {
-            return number;
+        if let Some(&place) = self.places.get(&(frame.function, offset)) {
+            return place;
         }
-        let thing = match at.resolver.names().local(frame.function, offset) {
-            Some(local) => LocalThing::Local(frame.function, local.offset),
-            None => LocalThing::Frame(frame.function),
+        let (thing, into) = match at.resolver.names().local(frame.function, offset) {
+            Some(local) => (LocalThing::Local(frame.function, local.offset), offset.abs_diff(local.offset)),
+            None => (LocalThing::Frame(frame.function), 0),
         };
-        let number = self.things.number(thing);
+        let place = LocalPlace { number: self.things.number(thing), into };
         if self.places.len() >= MOST_PLACES {
             self.places.clear();
         }
-        self.places.insert((frame.function, offset), number);
-        number
+        self.places.insert((frame.function, offset), place);
+        place
     }
 
     #[inline]

@@ -24,8 +24,8 @@ pub(crate) enum Numbering {
     Block(Box<Stacks>),
     /// The session's numbers of instructions.
     Code,
-    Field(Numbered<FieldThing>, FieldPlaces, Arc<HeapTypes>),
-    Type(Numbered<TypeThing>, Vec<Option<u32>>, Arc<HeapTypes>),
+    Field(Box<Fields>),
+    Type(Box<Types>),
     Page(Numbered<(ProcessId, u64)>),
     Thread(Threads),
     Local(Box<Locals>),
@@ -67,14 +67,48 @@ pub(crate) enum FieldThing {
     Of(VariableId, Arc<str>),
     /// A field of all heap blocks of a type.
     Typed { type_: u32, field: u16 },
+    /// The same of a local variable, by where it begins in its function's frame.
+    Local { function: FunctionId, begin: i64, path: Arc<str> },
 }
 
 /// Where in a variable an access begins, and how long it is: whichever field that is, it stays that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct FieldPlace {
-    variable: VariableId,
+    holder: FieldHolder,
     offset: u64,
     size: u32,
+}
+
+/// What has fields and is no heap block of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum FieldHolder {
+    Variable(VariableId),
+    /// A local variable of a function, by where it begins in the frame.
+    Local(FunctionId, i64),
+}
+
+/// Numbers of fields.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    things: Numbered<FieldThing>,
+    places: FieldPlaces,
+    types: Arc<HeapTypes>,
+    /// Where stacks were recorded.
+    locals: Option<Locals>,
+    /// Of the access that was numbered last; none of a heap block's.
+    last: Option<FieldPlace>,
+}
+
+/// Numbers of types.
+#[derive(Debug)]
+pub(crate) struct Types {
+    things: Numbered<TypeThing>,
+    of_variable: Vec<Option<u32>>,
+    types: Arc<HeapTypes>,
+    /// Where stacks were recorded.
+    locals: Option<Locals>,
+    /// By the number of the local variable.
+    of_local: Vec<Option<u32>>,
 }
 
 /// Numbers of the fields at places that were met, the one that an access begins in first, so that none is found by its name.
@@ -106,17 +140,38 @@ fn numbers_of_paths(
     access: &Access,
 ) -> Box<[u32]> {
     let paths = resolver.field_paths(access.addr, access.size);
+    numbers_of(fields, paths, |path| FieldThing::Of(variable, path))
+}
+
+/// The same of a local variable.
+fn numbers_in_local(
+    resolver: &Resolver,
+    fields: &mut Numbered<FieldThing>,
+    (function, begin): (FunctionId, i64),
+    (into, size): (u64, u32),
+) -> Box<[u32]> {
+    let names = resolver.names();
+    let layout = names.local(function, begin).and_then(|local| names.local_layout(function, &local));
+    let paths = layout.map_or_else(Vec::new, |layout| layout.paths(into, size));
+    numbers_of(fields, paths, |path| FieldThing::Local { function, begin, path })
+}
+
+fn numbers_of(
+    fields: &mut Numbered<FieldThing>,
+    paths: Vec<Arc<str>>,
+    thing: impl Fn(Arc<str>) -> FieldThing,
+) -> Box<[u32]> {
     let mut seen: Vec<String> = Vec::new();
     let mut numbers = Vec::new();
     for path in paths {
         let family = any_element(&path).unwrap_or_else(|| path.to_string());
         if !seen.contains(&family) {
             seen.push(family);
-            numbers.push(fields.number(FieldThing::Of(variable, path)));
+            numbers.push(fields.number(thing(path)));
         }
     }
     if numbers.is_empty() {
-        numbers.push(fields.number(FieldThing::Of(variable, "".into())));
+        numbers.push(fields.number(thing("".into())));
     }
     numbers.into()
 }
@@ -128,6 +183,8 @@ pub(crate) enum TypeThing {
     Blocks(u32),
     /// A static variable, and its type.
     Static(VariableId, Arc<str>),
+    /// A local variable of a function, by where it begins in the frame, and its type.
+    Local(FunctionId, i64, Arc<str>),
     /// What has no type.
     Untyped(VariableId),
 }
@@ -177,6 +234,100 @@ impl Threads {
     }
 }
 
+/// Locals are told from other variables where stacks were recorded.
+fn locals_of(session: &Session) -> Option<Locals> {
+    (has_stacks(session) && Machine::of(session).is_none()).then(|| Locals::new(session))
+}
+
+impl Fields {
+    #[inline]
+    fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
+        let Self { things, places, types, locals, last } = self;
+        let local = locals.as_mut().and_then(|locals| locals.local(at, access));
+        let (offset, holder) = match local {
+            Some(local) => (local.into, FieldHolder::Local(local.function, local.begin)),
+            None => {
+                let name = at.resolver.resolve_data(access.addr);
+                // A block of numbers alone is best called by who allocated it.
+                let placed = types.place(name.variable, access.addr);
+                if let Some(placed) = placed.filter(|placed| types.is_aggregate(placed.type_)) {
+                    let type_ = placed.type_;
+                    types.touched(placed, access.size.into(), &mut places.touched);
+                    *last = None;
+                    return things.number(FieldThing::Typed { type_, field: places.touched[0] });
+                }
+                (name.offset, FieldHolder::Variable(name.variable))
+            }
+        };
+        let place = FieldPlace { holder, offset, size: access.size };
+        *last = Some(place);
+        places.numbers(place, || match holder {
+            FieldHolder::Variable(variable) => numbers_of_paths(at.resolver, things, variable, access),
+            FieldHolder::Local(function, begin) => {
+                numbers_in_local(at.resolver, things, (function, begin), (offset, access.size))
+            }
+        })[0]
+    }
+
+    /// The fields after the first of the access that was just numbered.
+    #[inline]
+    fn further(&mut self, at: &mut Moment<'_>, access: &Access, numbers: &mut Vec<u32>) {
+        if access.size < 2 {
+            return;
+        }
+        if let Some(place) = &self.last {
+            numbers.extend(self.places.numbers.get(place).into_iter().flatten().skip(1));
+            return;
+        }
+        let name = at.resolver.resolve_data(access.addr);
+        if let Some(placed) = self.types.place(name.variable, access.addr) {
+            let type_ = placed.type_;
+            self.types.touched(placed, access.size.into(), &mut self.places.touched);
+            let further = self.places.touched.iter().skip(1);
+            numbers.extend(further.map(|&field| self.things.number(FieldThing::Typed { type_, field })));
+        }
+    }
+}
+
+impl Types {
+    #[inline]
+    fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
+        if let Some(local) = self.locals.as_mut().and_then(|locals| locals.local(at, access)) {
+            let known = slot(&mut self.of_local, local.number);
+            if let Some(number) = *known {
+                return number;
+            }
+            let names = at.resolver.names();
+            let layout = names
+                .local(local.function, local.begin)
+                .and_then(|variable| names.local_layout(local.function, &variable));
+            let name = layout.map(|layout| Arc::clone(&layout.innermost().name));
+            let thing = match name.filter(|name| !name.is_empty()) {
+                Some(name) => TypeThing::Local(local.function, local.begin, name),
+                None => TypeThing::Untyped(at.resolver.resolve_data(access.addr).variable),
+            };
+            return *known.insert(self.things.number(thing));
+        }
+        let variable = at.resolver.resolve_data(access.addr).variable;
+        if let Some(number) = *slot(&mut self.of_variable, variable.0) {
+            return number;
+        }
+        // Of a block, all accesses have its type, whatever the first one is.
+        let thing = match self.types.type_of(variable) {
+            Some(type_) => TypeThing::Blocks(type_),
+            None => match at.resolver.type_of(access.addr) {
+                Some(layout) if !layout.innermost().name.is_empty() => {
+                    TypeThing::Static(variable, Arc::clone(&layout.innermost().name))
+                }
+                _ => TypeThing::Untyped(variable),
+            },
+        };
+        let number = self.things.number(thing);
+        *slot(&mut self.of_variable, variable.0) = Some(number);
+        number
+    }
+}
+
 impl Numbering {
     /// # Errors
     /// Where the trace can't be read, which types of heap blocks take.
@@ -187,8 +338,20 @@ impl Numbering {
             }
             By::Variable | By::Allocation | By::Region => Self::Variable,
             By::Function | By::Line => Self::Code,
-            By::Field => Self::Field(Numbered::default(), FieldPlaces::default(), session.heap_types()?),
-            By::Type => Self::Type(Numbered::default(), Vec::new(), session.heap_types()?),
+            By::Field => Self::Field(Box::new(Fields {
+                things: Numbered::default(),
+                places: FieldPlaces::default(),
+                types: session.heap_types()?,
+                locals: locals_of(session),
+                last: None,
+            })),
+            By::Type => Self::Type(Box::new(Types {
+                things: Numbered::default(),
+                of_variable: Vec::new(),
+                types: session.heap_types()?,
+                locals: locals_of(session),
+                of_local: Vec::new(),
+            })),
             By::Page => Self::Page(Numbered::default()),
             By::Thread => Self::Thread(Threads::default()),
             By::Local => Self::Local(Box::new(Locals::new(session))),
@@ -219,41 +382,8 @@ impl Numbering {
                 at.resolver.resolve_data(access.addr).variable.0
             }
             Self::Code => at.resolver.resolve_code(access.ip).0,
-            Self::Field(fields, places, types) => {
-                let name = at.resolver.resolve_data(access.addr);
-                // A block of numbers alone is best called by who allocated it.
-                let placed = types.place(name.variable, access.addr);
-                if let Some(placed) = placed.filter(|placed| types.is_aggregate(placed.type_)) {
-                    let type_ = placed.type_;
-                    types.touched(placed, access.size.into(), &mut places.touched);
-                    let field = places.touched[0];
-                    return fields.number(FieldThing::Typed { type_, field });
-                }
-                let (variable, offset, size) = (name.variable, name.offset, access.size);
-                let numbers = places.numbers(FieldPlace { variable, offset, size }, || {
-                    numbers_of_paths(at.resolver, fields, variable, access)
-                });
-                numbers[0]
-            }
-            Self::Type(things, known, types) => {
-                let variable = at.resolver.resolve_data(access.addr).variable;
-                if let Some(number) = *slot(known, variable.0) {
-                    return number;
-                }
-                // Of a block, all accesses have its type, whatever the first one is.
-                let thing = match types.type_of(variable) {
-                    Some(type_) => TypeThing::Blocks(type_),
-                    None => match at.resolver.type_of(access.addr) {
-                        Some(layout) if !layout.innermost().name.is_empty() => {
-                            TypeThing::Static(variable, Arc::clone(&layout.innermost().name))
-                        }
-                        _ => TypeThing::Untyped(variable),
-                    },
-                };
-                let number = things.number(thing);
-                *slot(known, variable.0) = Some(number);
-                number
-            }
+            Self::Field(fields) => fields.number(at, access),
+            Self::Type(types) => types.number(at, access),
             Self::Page(pages) => pages.number((at.process, access.addr.page_number())),
             Self::Thread(threads) => {
                 threads.begin(at, access);
@@ -267,26 +397,16 @@ impl Numbering {
     #[inline]
     pub(crate) fn further(&mut self, at: &mut Moment<'_>, access: &Access, numbers: &mut Vec<u32>) {
         numbers.clear();
-        let Self::Field(fields, places, types) = self else { return };
-        if access.size < 2 {
-            return;
+        if let Self::Field(fields) = self {
+            fields.further(at, access, numbers);
         }
-        let name = at.resolver.resolve_data(access.addr);
-        let placed = types.place(name.variable, access.addr);
-        if let Some(placed) = placed.filter(|placed| types.is_aggregate(placed.type_)) {
-            let type_ = placed.type_;
-            types.touched(placed, access.size.into(), &mut places.touched);
-            let further = places.touched.iter().skip(1);
-            numbers.extend(further.map(|&field| fields.number(FieldThing::Typed { type_, field })));
-            return;
-        }
-        let place = FieldPlace { variable: name.variable, offset: name.offset, size: access.size };
-        numbers.extend(places.numbers.get(&place).into_iter().flatten().skip(1));
     }
 
     pub(crate) fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) {
         match self {
             Self::Local(locals) => locals.event(at, event),
+            Self::Field(fields) => _ = fields.locals.as_mut().map(|locals| locals.event(at, event)),
+            Self::Type(types) => _ = types.locals.as_mut().map(|locals| locals.event(at, event)),
             Self::Block(stacks) => {
                 stacks.event(at, event);
             }
@@ -295,7 +415,7 @@ impl Numbering {
     }
 
     /// Whether it has to be told everything that a thread does, whatever is counted of it.
-    pub(super) fn follows(&self) -> bool {
+    pub(crate) fn follows(&self) -> bool {
         self.stacks().is_some()
     }
 
@@ -303,6 +423,8 @@ impl Numbering {
     pub(super) fn stacks(&self) -> Option<&Stacks> {
         match self {
             Self::Local(locals) => Some(locals.stacks()),
+            Self::Field(fields) => fields.locals.as_ref().map(Locals::stacks),
+            Self::Type(types) => types.locals.as_ref().map(Locals::stacks),
             Self::Block(stacks) => Some(stacks),
             _ => None,
         }
@@ -317,13 +439,13 @@ impl Numbering {
     }
 
     pub(super) fn field(&self, number: u32) -> Option<(FieldThing, &HeapTypes)> {
-        let Self::Field(fields, _, types) = self else { return None };
-        Some((fields.get(number)?.clone(), types))
+        let Self::Field(fields) = self else { return None };
+        Some((fields.things.get(number)?.clone(), &fields.types))
     }
 
     pub(super) fn type_(&self, number: u32) -> Option<(TypeThing, &HeapTypes)> {
-        let Self::Type(things, _, types) = self else { return None };
-        Some((things.get(number)?.clone(), types))
+        let Self::Type(types) = self else { return None };
+        Some((types.things.get(number)?.clone(), &types.types))
     }
 
     pub(super) fn page(&self, number: u32) -> Option<(ProcessId, VirtAddr)> {

@@ -19,6 +19,7 @@ use super::{
     die::{self, SliceDwarf, SliceUnit},
     sections::{Sections, Slice},
     statics::name_of,
+    typed::DebugType,
     types,
 };
 
@@ -36,6 +37,8 @@ pub struct LocalVariable {
     pub offset: i64,
     /// Its bytes; 0 where they are not known.
     pub bytes: u64,
+    /// Its type, in its module.
+    pub type_: Option<DebugType>,
 }
 
 type FunctionLocals = Arc<[Arc<LocalVariable>]>;
@@ -240,7 +243,12 @@ fn read_unit(
                 let type_ref = type_ref.or_else(|| die::type_of(&unit, origin?));
                 let bytes = type_ref.map_or(0, |at| size(sections, &dwarf, at, &mut sizes));
                 let offset = offset + function.base;
-                function.locals.push(Arc::new(LocalVariable { name: name.into(), offset, bytes }));
+                function.locals.push(Arc::new(LocalVariable {
+                    name: name.into(),
+                    offset,
+                    bytes,
+                    type_: type_ref.map(DebugType),
+                }));
             }
             _ => entries.skip_attributes(specs)?,
         }
