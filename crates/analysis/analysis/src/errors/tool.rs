@@ -430,12 +430,12 @@ impl MemoryErrors {
                 let block = self.blocks.get(number);
                 block.is_accessed = true;
                 block.last = at.places.get(index).copied();
-                if block.is_mapping {
+                let (base, is_mapping) = (ArrayBase::Block(block.start, block.len), block.is_mapping);
+                let code = at.resolver.resolve_code(access.ip);
+                self.arrays.access(at.resolver, code, access, base, at.places.get(index).copied());
+                // The stacks of threads are mapped.
+                if is_mapping {
                     self.on_stack(at, access, at.places.get(index).copied());
-                } else {
-                    let code = at.resolver.resolve_code(access.ip);
-                    let base = ArrayBase::Block(block.start, block.len);
-                    self.arrays.access(at.resolver, code, access, base, at.places.get(index).copied());
                 }
                 if self.blocks.get(number).is_overrun(addr, len) {
                     self.access_over_end(at, access, number, at.places.get(index).copied());
