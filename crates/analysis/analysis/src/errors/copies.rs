@@ -13,11 +13,11 @@ use memref::{Access, BlockFunction, BlockOp, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::{CodeId, CodeName, Resolver};
 
-use super::exact::is_exact_copy;
+use super::exact::{c_library_function, is_exact_copy};
 use super::frames::SLOT_BYTES;
+use crate::amount;
 use crate::callees::{Callees, library_function};
 use crate::stack::CallPlace;
-use crate::{Owner, amount};
 
 /// A function that is called uses no more of the stack below its return address.
 const MOST_FRAME: u64 = 4096;
@@ -72,13 +72,11 @@ enum Copying {
 
 impl Copying {
     fn named(name: &CodeName) -> Self {
-        let (Some(module), Some(function)) = (name.module.as_deref(), name.function.as_deref()) else {
-            return Self::No;
-        };
-        let is_string = ["__strcpy_", "__stpcpy_"].iter().any(|start| function.starts_with(start));
-        match Owner::of_module(module) {
-            Owner::CLibrary if is_exact_copy(function) => Self::Exactly,
-            Owner::CLibrary if is_string => Self::Strings,
+        let is_string =
+            |function: &str| ["__strcpy_", "__stpcpy_"].iter().any(|start| function.starts_with(start));
+        match c_library_function(name) {
+            Some(function) if is_exact_copy(function) => Self::Exactly,
+            Some(function) if is_string(function) => Self::Strings,
             _ => Self::No,
         }
     }

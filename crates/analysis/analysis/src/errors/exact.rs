@@ -36,10 +36,13 @@ impl ExactLoads {
 }
 
 fn is_exact(name: &CodeName) -> bool {
-    let (Some(module), Some(function)) = (name.module.as_deref(), name.function.as_deref()) else {
-        return false;
-    };
-    Owner::of_module(module) == Owner::CLibrary && is_exact_function(function)
+    c_library_function(name).is_some_and(is_exact_function)
+}
+
+/// The function, if it is one of the C library's.
+pub(super) fn c_library_function(name: &CodeName) -> Option<&str> {
+    let module = name.module.as_deref()?;
+    name.function.as_deref().filter(|_| Owner::of_module(module) == Owner::CLibrary)
 }
 
 fn is_exact_function(function: &str) -> bool {

@@ -12,7 +12,7 @@ use std::{
 use elf::LinkAddr;
 use gimli::{
     AttributeValue, DW_AT_abstract_origin, DW_AT_frame_base, DW_AT_location, DW_AT_low_pc, DW_AT_name,
-    DW_AT_ranges, DW_AT_type, DW_TAG_formal_parameter, DW_TAG_subprogram, DW_TAG_variable, Operation, X86_64,
+    DW_AT_ranges, DW_AT_type, DW_TAG_formal_parameter, DW_TAG_subprogram, DW_TAG_variable, Operation,
 };
 
 use super::{
@@ -25,6 +25,8 @@ use super::{
 
 /// The register that x86-64 calls rbp, in DWARF's numbers.
 const RBP: u16 = 6;
+/// The one that it calls rsp.
+const RSP: u16 = 7;
 /// With the usual prologue rbp points below the return address and the caller's rbp.
 const RBP_BELOW_CFA: i64 = 16;
 
@@ -140,16 +142,15 @@ fn unit_ranges(sections: &Sections) -> Vec<UnitRange> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameBase {
     Cfa,
-    FramePointer,
-    StackPointer,
+    /// By DWARF's number.
+    Register(u16),
 }
 
 impl FrameBase {
     pub(super) fn read(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<Self> {
         match value.exprloc_value()?.operations(unit.encoding()).next().ok()?? {
             Operation::CallFrameCFA => Some(Self::Cfa),
-            Operation::Register { register } if register.0 == RBP => Some(Self::FramePointer),
-            Operation::Register { register: X86_64::RSP } => Some(Self::StackPointer),
+            Operation::Register { register } => Some(Self::Register(register.0)),
             _ => None,
         }
     }
@@ -158,8 +159,16 @@ impl FrameBase {
     pub(super) fn above_cfa(self, sections: &Sections, function: LinkAddr) -> Option<i64> {
         match self {
             Self::Cfa => Some(0),
-            Self::FramePointer => Some(-RBP_BELOW_CFA),
-            Self::StackPointer => Some(-sections.frame_rows.depth(function)?),
+            Self::Register(RBP) => Some(-RBP_BELOW_CFA),
+            Self::Register(RSP) => Some(-sections.frame_rows.depth(function)?),
+            Self::Register(_) => None,
+        }
+    }
+
+    pub(super) fn register(self) -> Option<u16> {
+        match self {
+            Self::Cfa => None,
+            Self::Register(register) => Some(register),
         }
     }
 }

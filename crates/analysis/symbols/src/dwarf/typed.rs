@@ -187,14 +187,6 @@ fn held(place: VariablePlace, is_value: bool) -> VariablePlace {
     }
 }
 
-/// The register that a frame base is.
-fn base_register(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<u16> {
-    match value.exprloc_value()?.operations(unit.encoding()).next().ok()?? {
-        Operation::Register { register } => Some(register.0),
-        _ => None,
-    }
-}
-
 type Attributes<'s> = [(gimli::DwAt, AttributeValue<Slice<'s>>)];
 
 fn value<'s>(attributes: &Attributes<'s>, name: gimli::DwAt) -> Option<AttributeValue<Slice<'s>>> {
@@ -230,8 +222,7 @@ impl<'s> UnitReader<'_, 's> {
         let returns = self.type_of(attributes);
         self.open = OpenTyped {
             base: base.and_then(|base| base.above_cfa(self.sections, address)),
-            base_register: value(attributes, DW_AT_frame_base)
-                .and_then(|value| base_register(self.unit, value)),
+            base_register: base.and_then(FrameBase::register),
             has_parameter: false,
             typed: TypedFunction { returns, ..TypedFunction::default() },
         };
