@@ -14,8 +14,8 @@ use elf::LinkAddr;
 use memref::VirtAddr;
 
 use crate::{
-    BuildId, Error, FilePlace, LineFrame, LocalVariable, SearchPath, Section, SectionKind, Segment, Symbol,
-    SymbolKind, TypeLayout,
+    BuildId, CfaRule, Error, FilePlace, LineFrame, LocalId, LocalVariable, SearchPath, Section, SectionKind,
+    Segment, Symbol, SymbolKind, TypeLayout,
     dwarf::{self, DebugInfo, DebugType, TypeRef, TypedFunction},
     elf::{
         AsksUsableSize, ElfFacts, ElfSource, FunctionExtents, ReadExtents, ReadFacts, ReadSlots, section_at,
@@ -367,10 +367,21 @@ impl Module {
         debug.layout(debug.variables().thread_local(offset)?.type_ref?)
     }
 
-    /// The local variable or parameter of the function that begins at `address`, by its place from the canonical frame
-    /// address. Nothing without debug information, and for what lives in registers.
-    pub fn local_at(&self, address: LinkAddr, offset: i64) -> Option<Arc<LocalVariable>> {
-        self.debug()?.local_at(address, offset)
+    /// The local variables and parameters of the function that begins at `address`, by their place from the canonical frame
+    /// address: the innermost first, each at its time ([`LocalVariable::lives_at`]). Nothing without debug information, and for
+    /// what lives in registers.
+    pub fn locals_at(&self, address: LinkAddr, offset: i64) -> Vec<LocalId> {
+        self.debug().map(|debug| debug.locals_at(address, offset)).unwrap_or_default()
+    }
+
+    /// What tells the canonical frame address at an instruction, by call frame information.
+    pub fn cfa_rule(&self, address: LinkAddr) -> Option<CfaRule> {
+        self.debug()?.cfa_rule(address)
+    }
+
+    /// One of them.
+    pub fn local(&self, address: LinkAddr, id: LocalId) -> Option<Arc<LocalVariable>> {
+        self.debug()?.local(address, id)
     }
 
     /// The type of the variable that begins at an address, where debug information tells it.

@@ -9,7 +9,7 @@ use std::{
 use elf::LinkAddr;
 use memref::{ProcessId, RegionKind, VirtAddr};
 
-use crate::{BlockId, BlockState, LineFrame, LocalVariable, Module, RegionId, TypeLayout};
+use crate::{BlockId, BlockState, LineFrame, LocalId, LocalVariable, Module, RegionId, TypeLayout};
 
 /// A variable of the session: a static variable, a heap block in one state, a section or a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -269,11 +269,31 @@ impl Names {
         Some(module.name().into())
     }
 
-    /// The local variable or parameter of a function that lies so many bytes from the canonical frame address, which is the
-    /// address after that of the return address. Reads debug information.
-    pub fn local(&self, id: FunctionId, offset: i64) -> Option<Arc<LocalVariable>> {
+    /// The local variables and parameters of a function that lie so many bytes from the canonical frame address, which is the
+    /// address after that of the return address: the innermost first, each at its time. Reads debug information.
+    pub fn locals_at(&self, id: FunctionId, offset: i64) -> Vec<LocalId> {
+        let place = self.function_place(id);
+        place.map(|(module, address)| module.locals_at(address, offset)).unwrap_or_default()
+    }
+
+    /// Which of them lies there while that instruction runs, or is made by it.
+    pub fn local_there(&self, id: FunctionId, offset: i64, code: CodeId) -> Option<LocalId> {
+        let (module, function) = self.function_place(id)?;
+        let locals = module.locals_at(function, offset).into_iter();
+        let locals: Vec<_> = locals.filter_map(|id| Some((id, module.local(function, id)?))).collect();
+        let code = self.code(code)?;
+        let (_, address) = code.place()?;
+        let line_at = |address| module.frames(address).first()?.line.as_ref()?.line;
+        let lines = || code.frames().iter().filter_map(|frame| frame.line.as_ref()?.line);
+        let living = locals.iter().find(|(_, local)| local.lives_at(address));
+        let made = || locals.iter().find(|(_, local)| lines().any(|line| local.declares(line, line_at)));
+        living.or_else(made).map(|(id, _)| *id)
+    }
+
+    /// One of them.
+    pub fn local(&self, id: FunctionId, local: LocalId) -> Option<Arc<LocalVariable>> {
         let (module, address) = self.function_place(id)?;
-        module.local_at(address, offset)
+        module.local(address, local)
     }
 
     /// What that variable of a function consists of. Reads debug information.

@@ -131,8 +131,11 @@ fn variables_of_optimised_code_are_found_by_the_stack_pointer() {
     assert_eq!(recording.outcome.status, 0);
     let locals = rows(&recording, &["--by", "local"]);
     let row = locals.iter().find(|row| row["name"] == "optimised::fill::row").expect("its row");
-    // It is zeroed and summed up by whatever instructions the compiler takes.
-    assert_eq!((number(row, "size"), number(row, "bytes")), (200, 200 + 100 * 200 + 200));
+    // It is zeroed and summed up by whatever instructions the compiler takes; those that it moved out of the variable's block count to
+    // the function's frame.
+    let bytes = number(row, "bytes");
+    assert_eq!(number(row, "size"), 200);
+    assert!((100 * 200 + 200..=200 + 100 * 200 + 200).contains(&bytes), "{bytes}");
     assert!(number(row, "stores") > 2500);
 }
 

@@ -3,7 +3,8 @@
 //! Compilers count `a[i - 10]` from ten elements before the array, which may be the start of another one. So an instruction is believed
 //! to be about an array only if some of its accesses were to it.
 
-use memref::{Access, VirtAddr};
+use memref::{Access, ThreadId, VirtAddr};
+use rustc_hash::FxHashMap;
 use symbols::{CodeId, Resolver};
 
 use super::found::FoundError;
@@ -28,6 +29,8 @@ pub(super) struct ArrayBounds {
     types: CodeTypes,
     /// By the instruction's number; nothing where it was not looked at.
     known: Vec<Option<Option<Box<IndexingCode>>>>,
+    /// Of threads where nothing told yet where the running function's frame is.
+    waiting: FxHashMap<ThreadId, Vec<StackAccess>>,
 }
 
 /// One of them.
@@ -41,6 +44,17 @@ struct IndexingCode {
     outside: Option<OutsideAccess>,
 }
 
+/// An access to what may be a stack.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StackAccess {
+    pub(super) code: CodeId,
+    pub(super) access: Access,
+    pub(super) place: Option<CallPlace>,
+}
+
+/// Accesses of a thread's first function that are kept until something tells where its frame is.
+const MOST_WAITING: usize = 4096;
+
 /// Accesses that were not to the array.
 #[derive(Clone, Debug)]
 pub(super) struct OutsideAccess {
@@ -50,6 +64,33 @@ pub(super) struct OutsideAccess {
 }
 
 impl ArrayBounds {
+    /// An access to what may be a stack, with the canonical frame address (CFA) of the function that makes it, where that is known.
+    pub(super) fn on_stack(
+        &mut self,
+        resolver: &mut Resolver,
+        thread: ThreadId,
+        one: StackAccess,
+        cfa: Option<VirtAddr>,
+    ) {
+        let Some(cfa) = cfa else {
+            let waiting = self.waiting.entry(thread).or_default();
+            if waiting.len() < MOST_WAITING {
+                waiting.push(one);
+            }
+            return;
+        };
+        if !self.waiting.is_empty() {
+            let function = |code| resolver.names().code(code).map(|code| code.function_id);
+            let own = function(one.code);
+            let mut waiting = self.waiting.remove(&thread).unwrap_or_default();
+            waiting.retain(|one| function(one.code) == own);
+            for StackAccess { code, access, place } in waiting {
+                self.access(resolver, code, &access, ArrayBase::Frame(cfa), place);
+            }
+        }
+        self.access(resolver, one.code, &one.access, ArrayBase::Frame(cfa), one.place);
+    }
+
     /// An access by that instruction.
     pub(super) fn access(
         &mut self,

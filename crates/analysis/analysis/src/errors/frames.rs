@@ -2,10 +2,11 @@
 
 use memref::{Access, AccessKind, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
-use symbols::Resolver;
+use symbols::{CodeId, Resolver};
 use x86::Transfer;
 
 use crate::code_files::CodeFiles;
+use crate::stack::FrameEntries;
 
 /// Bytes of a return address.
 pub(super) const SLOT_BYTES: u32 = 8;
@@ -45,6 +46,9 @@ pub(super) struct CallFrames {
     pub(super) code: FrameCode,
     /// Addresses of return addresses, the outermost first.
     threads: FxHashMap<ThreadId, Vec<VirtAddr>>,
+    entries: FrameEntries,
+    /// The canonical frame addresses of the functions that nobody saw called, of threads where one of these runs.
+    outermost: FxHashMap<ThreadId, VirtAddr>,
 }
 
 impl CallFrames {
@@ -67,7 +71,13 @@ impl CallFrames {
             }
             (FrameChange::Return, AccessKind::Load) => {
                 let slots = self.threads.entry(thread).or_default();
-                while slots.pop_if(|slot| *slot <= access.addr).is_some() {}
+                let mut returned = None;
+                while let Some(slot) = slots.pop_if(|slot| *slot <= access.addr) {
+                    returned = Some(slot);
+                }
+                if returned != Some(access.addr) {
+                    self.outermost.remove(&thread);
+                }
             }
             _ => return FrameChange::None,
         }
@@ -76,7 +86,28 @@ impl CallFrames {
 
     /// The canonical frame address of the function that runs.
     pub(super) fn cfa(&self, thread: ThreadId) -> Option<VirtAddr> {
-        Some(self.threads.get(&thread)?.last()?.offset(SLOT_BYTES.into()))
+        match self.threads.get(&thread).and_then(|slots| slots.last()) {
+            Some(slot) => Some(slot.offset(SLOT_BYTES.into())),
+            None => self.outermost.get(&thread).copied(),
+        }
+    }
+
+    /// The same at an access of that function's own, which may be the first to tell.
+    pub(super) fn cfa_at(
+        &mut self,
+        resolver: &Resolver,
+        thread: ThreadId,
+        code: CodeId,
+        access: &Access,
+    ) -> Option<VirtAddr> {
+        let known = self.cfa(thread);
+        if known.is_none()
+            && let Some(cfa) = self.entries.cfa(resolver, code, access)
+        {
+            self.outermost.insert(thread, cfa);
+            return Some(cfa);
+        }
+        known
     }
 }
 

@@ -9,7 +9,7 @@ use memref::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{BlockId, BlockState, HeapBlock, HeapChange, RegionId, Resolver, VariableId, VariableKind};
 
-use super::arrays::{ArrayBase, ArrayBounds};
+use super::arrays::{ArrayBase, ArrayBounds, StackAccess};
 use super::blocks::{FollowedBlock, FollowedBlocks, is_right_release};
 use super::compares::ComparingLoads;
 use super::copies::{OverlappingCopies, OverlappingCopy, overlapping_block};
@@ -392,6 +392,8 @@ impl MemoryErrors {
     /// An access to what may be a stack: no variable and no block of the allocator's.
     fn on_stack(&mut self, at: &mut Moment<'_>, access: &Access, place: Option<CallPlace>) {
         let code = at.resolver.resolve_code(access.ip);
+        let cfa = self.frames.cfa_at(at.resolver, at.thread, code, access);
+        self.arrays.on_stack(at.resolver, at.thread, StackAccess { code, access: *access, place }, cfa);
         match self.frames.access(at.resolver, at.thread, access) {
             FrameChange::Call => self.copies.called(at.resolver, at.thread, code, access),
             FrameChange::Return => {
@@ -400,9 +402,6 @@ impl MemoryErrors {
                 }
             }
             FrameChange::None => {}
-        }
-        if let Some(cfa) = self.frames.cfa(at.thread) {
-            self.arrays.access(at.resolver, code, access, ArrayBase::Frame(cfa), place);
         }
     }
 

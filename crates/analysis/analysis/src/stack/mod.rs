@@ -21,6 +21,7 @@
 //! Start with [`Stacks`], then [`StackTally`], which counts.
 
 mod context;
+mod entry;
 mod in_context;
 mod named_tree;
 mod names;
@@ -35,6 +36,7 @@ mod tests;
 mod transfer;
 
 pub use context::{CallContext, ContextId, Contexts, EnteredBy};
+pub(crate) use entry::FrameEntries;
 pub use names::{CalledFunction, StackNames};
 pub use place::{BlockPlaces, CallPlace};
 pub use shadow::{StackFrame, Stacks};

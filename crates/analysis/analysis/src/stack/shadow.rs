@@ -71,6 +71,8 @@ pub struct StackFrame {
     pub function: FunctionId,
     /// The address after that of its return address, where the call was seen.
     pub cfa: Option<VirtAddr>,
+    /// The call of its own that it waits for; nothing where it runs.
+    pub call: Option<VirtAddr>,
 }
 
 /// What one thread does.
@@ -209,9 +211,11 @@ impl ThreadStacks {
             Some(innermost) if innermost.slot > addr => stack.frames.len(),
             _ => stack.frames.partition_point(|frame| frame.slot > addr),
         };
-        let function = stack.frames.get(above).map_or(self.now.function, |frame| frame.caller.function);
+        let called = stack.frames.get(above);
+        let function = called.map_or(self.now.function, |frame| frame.caller.function);
+        let call = called.map(|frame| frame.site);
         let cfa = above.checked_sub(1).map(|index| VirtAddr(stack.frames[index].slot + 8));
-        (function.0 < NOWHERE.0).then_some(StackFrame { function, cfa })
+        (function.0 < NOWHERE.0).then_some(StackFrame { function, cfa, call })
     }
 
     /// How many frames from the innermost one that is which a call at `ip` in `function` made, to code that is not recorded.
@@ -300,6 +304,11 @@ impl Stacks {
     pub fn new(session: &Session) -> Self {
         let begun_inside = session.begun_inside().into_iter().collect();
         Self { begun_inside, blocks: BlockPlaces::of(session), ..Self::default() }
+    }
+
+    /// Whether recording began in the midst of a process, of which functions had been called before.
+    pub(crate) fn has_begun_inside(&self, process: ProcessId) -> bool {
+        self.begun_inside.contains(&process)
     }
 
     /// Where each block so far was allocated.

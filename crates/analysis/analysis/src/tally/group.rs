@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use memref::{AllocationKind, ProcessId, RegionKind};
-use symbols::{BlockState, CodeName, FunctionId, Resolver, Variable, VariableId, VariableKind};
+use symbols::{BlockState, CodeName, FunctionId, LocalId, Resolver, Variable, VariableId, VariableKind};
 
 use super::allocated::{BlockSite, BlockSites};
 use super::locals::LocalThing;
@@ -101,9 +101,7 @@ impl<'a> Grouper<'a> {
             By::Local => match self.numbering.local(number)? {
                 LocalThing::Variable(id) => (Shared::Number(number), self.whole_variable(id)?),
                 LocalThing::Frame(function) => (Shared::Number(number), self.frame(function)),
-                LocalThing::Local(function, offset) => {
-                    (Shared::Number(number), self.local(function, offset)?)
-                }
+                LocalThing::Local(function, id) => (Shared::Number(number), self.local(function, id)?),
             },
             By::Field => (Shared::Number(number), self.field(number)?),
             By::Type => self.type_(number)?,
@@ -181,11 +179,11 @@ impl<'a> Grouper<'a> {
                     Some(field) => format!("{}.{}", types.name(type_), field.name),
                     None => format!("{} [between its fields]", types.name(type_)),
                 };
-                let (example, conflicts) = (table.example, types.conflicts(type_));
-                AccessRow { name, family: None, conflicts, ..self.variable(example, "")? }
+                let (blocks, conflicts) = (types.blocks(type_)?, types.conflicts(type_));
+                AccessRow { name, family: None, conflicts, ..self.variable(blocks.example, "")? }
             }
-            FieldThing::Local { function, begin, path } => {
-                let row = self.local(function, begin)?;
+            FieldThing::Local { function, id, path } => {
+                let row = self.local(function, id)?;
                 let name = format!("{}{path}", row.name);
                 AccessRow { family: any_element(&name), name, ..row }
             }
@@ -197,9 +195,9 @@ impl<'a> Grouper<'a> {
         let (thing, types) = self.numbering.type_(number)?;
         Some(match thing {
             TypeThing::Blocks(type_) => {
-                let table = types.table(type_)?;
-                let (size, things) = (table.block_bytes, table.blocks);
-                let example = self.variable(table.example, "")?;
+                let blocks = types.blocks(type_)?;
+                let (size, things) = (blocks.bytes, blocks.count);
+                let example = self.variable(blocks.example, "")?;
                 let name = types.name(type_).to_string();
                 let conflicts = types.conflicts(type_);
                 let row = AccessRow { name: name.clone(), size, things, family: None, conflicts, ..example };
@@ -210,8 +208,8 @@ impl<'a> Grouper<'a> {
                 let name = name.to_string();
                 (Shared::Text(name.clone()), AccessRow { name, family: None, ..variable })
             }
-            TypeThing::Local(function, begin, name) => {
-                let local = self.local(function, begin)?;
+            TypeThing::Local(function, id, name) => {
+                let local = self.local(function, id)?;
                 let name = name.to_string();
                 (Shared::Text(name.clone()), AccessRow { name, ..local })
             }
@@ -257,8 +255,8 @@ impl<'a> Grouper<'a> {
         self.on_stack(function, format!("[stack of {}]", self.function_name(function)))
     }
 
-    fn local(&self, function: FunctionId, offset: i64) -> Option<AccessRow> {
-        let local = self.session.names().local(function, offset)?;
+    fn local(&self, function: FunctionId, id: LocalId) -> Option<AccessRow> {
+        let local = self.session.names().local(function, id)?;
         let name = format!("{}::{}", self.function_name(function), local.name);
         Some(AccessRow { size: local.bytes, ..self.on_stack(function, name) })
     }

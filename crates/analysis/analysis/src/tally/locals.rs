@@ -3,14 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use memref::{Access, Event, RegionKind, ThreadId};
+use memref::{Access, Event, RegionKind, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
-use symbols::{FunctionId, Resolver, VariableId, VariableKind};
+use symbols::{CodeId, FunctionId, LocalId, Resolver, VariableId, VariableKind};
 
 use super::numbering::Numbered;
 use super::slot::slot;
-use crate::stack::Stacks;
-use crate::{Moment, Session};
+use crate::machine::Machine;
+use crate::stack::{FrameEntries, StackFrame, Stacks};
+use crate::{Moment, Session, has_stacks};
 
 /// What an access is counted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,8 +20,7 @@ pub(super) enum LocalThing {
     Variable(VariableId),
     /// What has no name in a function's frame: return addresses, saved registers, values that the compiler put there.
     Frame(FunctionId),
-    /// A local variable by where it begins, from the canonical frame address.
-    Local(FunctionId, i64),
+    Local(FunctionId, LocalId),
 }
 
 /// What an access is counted to, and how far behind its begin that is; nothing is known of what is no local variable.
@@ -32,13 +32,12 @@ struct LocalPlace {
 
 /// A local variable, and where in it an access begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct AccessedLocal {
-    pub(super) number: u32,
-    pub(super) function: FunctionId,
-    /// Where the variable begins, from the canonical frame address.
-    pub(super) begin: i64,
+pub(crate) struct AccessedLocal {
+    pub(crate) number: u32,
+    pub(crate) function: FunctionId,
+    pub(crate) id: LocalId,
     /// Where in it.
-    pub(super) into: u64,
+    pub(crate) into: u64,
 }
 
 impl LocalPlace {
@@ -49,9 +48,15 @@ impl LocalPlace {
 
 /// Places of frames whose variable is kept; a large array has more elements than are worth it.
 const MOST_PLACES: usize = 1 << 20;
+/// What lies at a place of a frame.
+#[derive(Clone, Copy, Debug)]
+enum FramePlace {
+    Always(LocalPlace),
+    /// Several variables of different blocks, or one that is not there in all of the function.
+    ByCode,
+}
+
 const UNNUMBERED: u32 = u32::MAX;
-/// A function whose first instruction after this many bytes pushes has done nothing to its stack before (`endbr64; push`).
-const PROLOGUE_BYTES: u64 = 4;
 
 #[derive(Debug)]
 pub(crate) struct Locals {
@@ -65,12 +70,20 @@ pub(crate) struct Locals {
     threads: FxHashMap<VariableId, BTreeSet<ThreadId>>,
     /// The last of these.
     last: Option<(VariableId, ThreadId)>,
-    places: FxHashMap<(FunctionId, i64), LocalPlace>,
-    /// The canonical frame address of the function with which a thread began, where it is known.
-    outermost: FxHashMap<ThreadId, Option<u64>>,
+    places: FxHashMap<(FunctionId, i64), FramePlace>,
+    /// The same where that depends on the instruction.
+    by_code: FxHashMap<(CodeId, FunctionId, i64), LocalPlace>,
+    /// The canonical frame addresses of the functions with which threads began, whose calls nobody saw.
+    outermost: FxHashMap<ThreadId, u64>,
+    entries: FrameEntries,
 }
 
 impl Locals {
+    /// Those of a session, where stacks were recorded.
+    pub(crate) fn of(session: &Session) -> Option<Self> {
+        (has_stacks(session) && Machine::of(session).is_none()).then(|| Self::new(session))
+    }
+
     pub(super) fn new(session: &Session) -> Self {
         Self {
             stacks: Stacks::new(session),
@@ -80,7 +93,9 @@ impl Locals {
             threads: FxHashMap::default(),
             last: None,
             places: FxHashMap::default(),
+            by_code: FxHashMap::default(),
             outermost: FxHashMap::default(),
+            entries: FrameEntries::default(),
         }
     }
 
@@ -97,7 +112,7 @@ impl Locals {
         self.threads.get(&stack).into_iter().flatten().map(|thread| thread.0).collect()
     }
 
-    pub(super) fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) {
+    pub(crate) fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) {
         self.stacks.event(at, event);
     }
 
@@ -108,10 +123,27 @@ impl Locals {
 
     /// The local variable that an access is to, if it is to one.
     #[inline]
-    pub(super) fn local(&mut self, at: &mut Moment<'_>, access: &Access) -> Option<AccessedLocal> {
-        let LocalPlace { number, into } = self.place(at, access);
+    pub(crate) fn local(&mut self, at: &mut Moment<'_>, access: &Access) -> Option<AccessedLocal> {
+        let place = self.place(at, access);
+        self.local_in(place)
+    }
+
+    /// The local variable that an address lies in which the instruction at `ip` reaches otherwise than by an access, by the frames as
+    /// the last access left them.
+    pub(crate) fn local_at(
+        &mut self,
+        at: &mut Moment<'_>,
+        ip: VirtAddr,
+        addr: VirtAddr,
+    ) -> Option<AccessedLocal> {
+        let code = at.resolver.resolve_code(ip);
+        let place = self.place_of(at, code, addr, None);
+        self.local_in(place)
+    }
+
+    fn local_in(&self, LocalPlace { number, into }: LocalPlace) -> Option<AccessedLocal> {
         match self.get(number)? {
-            LocalThing::Local(function, begin) => Some(AccessedLocal { number, function, begin, into }),
+            LocalThing::Local(function, id) => Some(AccessedLocal { number, function, id, into }),
             _ => None,
         }
     }
@@ -119,9 +151,20 @@ impl Locals {
     #[inline]
     fn place(&mut self, at: &mut Moment<'_>, access: &Access) -> LocalPlace {
         let code = self.stacks.access(at, access).code;
-        let variable = at.resolver.resolve_data(access.addr).variable;
+        self.place_of(at, code, access.addr, Some(access))
+    }
+
+    #[inline]
+    fn place_of(
+        &mut self,
+        at: &mut Moment<'_>,
+        code: CodeId,
+        addr: VirtAddr,
+        access: Option<&Access>,
+    ) -> LocalPlace {
+        let variable = at.resolver.resolve_data(addr).variable;
         let is_stack = self.is_stack(at.resolver, variable);
-        let Some(frame) = self.stacks.frame(at.thread, variable, is_stack, access.addr) else {
+        let Some(frame) = self.stacks.frame(at.thread, variable, is_stack, addr) else {
             return LocalPlace::whole(self.of_variable(variable));
         };
         if is_stack && self.last != Some((variable, at.thread)) {
@@ -129,33 +172,91 @@ impl Locals {
             self.threads.entry(variable).or_default().insert(at.thread);
         }
         let cfa = frame.cfa.map(|cfa| cfa.0).or_else(|| {
-            *self.outermost.entry(at.thread).or_insert_with(|| {
-                let pushes = access.kind == memref::AccessKind::Store && access.size == 8;
-                let first = at.resolver.names().code(code).is_some_and(|code| code.offset <= PROLOGUE_BYTES);
-                (pushes && first).then_some(access.addr.0.wrapping_add(16))
-            })
+            let known = self.outermost.get(&at.thread).copied();
+            known.or_else(|| self.find_outermost(at, code, frame, access?))
         });
         let Some(cfa) = cfa else {
             return LocalPlace::whole(self.things.number(LocalThing::Frame(frame.function)));
         };
-        let offset = access.addr.0.wrapping_sub(cfa) as i64;
+        let offset = addr.0.wrapping_sub(cfa) as i64;
         if offset >= 0 && frame.cfa.is_none() {
             // Above the outermost frame lie the arguments and the environment.
             return LocalPlace::whole(self.of_variable(variable));
         }
-        if let Some(&place) = self.places.get(&(frame.function, offset)) {
-            return place;
+        match self.places.get(&(frame.function, offset)) {
+            Some(FramePlace::Always(place)) => return *place,
+            Some(FramePlace::ByCode) => {}
+            None => {
+                if let FramePlace::Always(place) = self.find_place(at.resolver, frame.function, offset) {
+                    return place;
+                }
+            }
         }
-        let (thing, into) = match at.resolver.names().local(frame.function, offset) {
-            Some(local) => (LocalThing::Local(frame.function, local.offset), offset.abs_diff(local.offset)),
-            None => (LocalThing::Frame(frame.function), 0),
+        let code = frame.call.map_or(code, |call| at.resolver.resolve_code(call));
+        let key = (code, frame.function, offset);
+        if let Some(place) = self.by_code.get(&key) {
+            return *place;
+        }
+        let found = at.resolver.names().local_there(frame.function, offset, code);
+        let place = self.numbered(at.resolver, frame.function, offset, found);
+        if self.by_code.len() >= MOST_PLACES {
+            self.by_code.clear();
+        }
+        self.by_code.insert(key, place);
+        place
+    }
+
+    /// The same of the function with which a thread began, where one of its own accesses tells.
+    #[cold]
+    fn find_outermost(
+        &mut self,
+        at: &mut Moment<'_>,
+        code: CodeId,
+        frame: StackFrame,
+        access: &Access,
+    ) -> Option<u64> {
+        let function = at.resolver.names().code(code)?.function_id;
+        if frame.call.is_some() || function != frame.function || self.stacks.has_begun_inside(at.process) {
+            return None;
+        }
+        let cfa = self.entries.cfa(at.resolver, code, access)?.0;
+        self.outermost.insert(at.thread, cfa);
+        Some(cfa)
+    }
+
+    /// What lies at a place of a function's frame, for the first time.
+    #[cold]
+    fn find_place(&mut self, resolver: &Resolver, function: FunctionId, offset: i64) -> FramePlace {
+        let names = resolver.names();
+        let first = names.locals_at(function, offset).first().copied();
+        let everywhere = |id| names.local(function, id).is_some_and(|local| local.lives_everywhere());
+        let place = match first.is_none_or(everywhere) {
+            true => FramePlace::Always(self.numbered(resolver, function, offset, first)),
+            false => FramePlace::ByCode,
         };
-        let place = LocalPlace { number: self.things.number(thing), into };
         if self.places.len() >= MOST_PLACES {
             self.places.clear();
         }
-        self.places.insert((frame.function, offset), place);
+        self.places.insert((function, offset), place);
         place
+    }
+
+    /// The number of a local variable, or of what has no name in a frame.
+    fn numbered(
+        &mut self,
+        resolver: &Resolver,
+        function: FunctionId,
+        offset: i64,
+        local: Option<LocalId>,
+    ) -> LocalPlace {
+        let variable = local.and_then(|id| Some((id, resolver.names().local(function, id)?)));
+        match variable {
+            Some((id, variable)) => LocalPlace {
+                number: self.things.number(LocalThing::Local(function, id)),
+                into: offset.abs_diff(variable.offset),
+            },
+            None => LocalPlace::whole(self.things.number(LocalThing::Frame(function))),
+        }
     }
 
     #[inline]

@@ -20,7 +20,7 @@ use symbols::{CodeId, Resolver};
 use trace_format::{ExecutedFrame, Filter};
 
 use self::groups::VariableGroups;
-use self::slot::slot;
+pub(crate) use self::slot::slot;
 use crate::chosen::{self, Chosen, CountsPart};
 use crate::stack::SiteStyle;
 use crate::{Count, Error, Moment, Pages, Session, Tool};
@@ -28,6 +28,7 @@ use crate::{Count, Error, Moment, Pages, Session, Tool};
 pub(crate) use allocated::BlockSites;
 pub use group::page_row;
 pub(crate) use group::{Grouper, any_element, family};
+pub(crate) use locals::{AccessedLocal, Locals};
 pub use made::{MadeBlock, MadeObjects};
 pub(crate) use numbering::Numbering;
 pub use pairs::{PairRow, PairTally};

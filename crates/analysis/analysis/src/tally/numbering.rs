@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memref::{Access, Event, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
-use symbols::{CodeId, FunctionId, RegionId, Resolver, VariableId};
+use symbols::{CodeId, FunctionId, LocalId, RegionId, Resolver, VariableId};
 
 use super::By;
 use super::group::any_element;
@@ -67,8 +67,8 @@ pub(crate) enum FieldThing {
     Of(VariableId, Arc<str>),
     /// A field of all heap blocks of a type.
     Typed { type_: u32, field: u16 },
-    /// The same of a local variable, by where it begins in its function's frame.
-    Local { function: FunctionId, begin: i64, path: Arc<str> },
+    /// The same of a local variable.
+    Local { function: FunctionId, id: LocalId, path: Arc<str> },
 }
 
 /// Where in a variable an access begins, and how long it is: whichever field that is, it stays that one.
@@ -83,8 +83,8 @@ struct FieldPlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum FieldHolder {
     Variable(VariableId),
-    /// A local variable of a function, by where it begins in the frame.
-    Local(FunctionId, i64),
+    /// A local variable of a function.
+    Local(FunctionId, LocalId),
 }
 
 /// Numbers of fields.
@@ -147,13 +147,13 @@ fn numbers_of_paths(
 fn numbers_in_local(
     resolver: &Resolver,
     fields: &mut Numbered<FieldThing>,
-    (function, begin): (FunctionId, i64),
+    (function, id): (FunctionId, LocalId),
     (into, size): (u64, u32),
 ) -> Box<[u32]> {
     let names = resolver.names();
-    let layout = names.local(function, begin).and_then(|local| names.local_layout(function, &local));
+    let layout = names.local(function, id).and_then(|local| names.local_layout(function, &local));
     let paths = layout.map_or_else(Vec::new, |layout| layout.paths(into, size));
-    numbers_of(fields, paths, |path| FieldThing::Local { function, begin, path })
+    numbers_of(fields, paths, |path| FieldThing::Local { function, id, path })
 }
 
 fn numbers_of(
@@ -183,8 +183,8 @@ pub(crate) enum TypeThing {
     Blocks(u32),
     /// A static variable, and its type.
     Static(VariableId, Arc<str>),
-    /// A local variable of a function, by where it begins in the frame, and its type.
-    Local(FunctionId, i64, Arc<str>),
+    /// A local variable of a function, and its type.
+    Local(FunctionId, LocalId, Arc<str>),
     /// What has no type.
     Untyped(VariableId),
 }
@@ -234,18 +234,13 @@ impl Threads {
     }
 }
 
-/// Locals are told from other variables where stacks were recorded.
-fn locals_of(session: &Session) -> Option<Locals> {
-    (has_stacks(session) && Machine::of(session).is_none()).then(|| Locals::new(session))
-}
-
 impl Fields {
     #[inline]
     fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
         let Self { things, places, types, locals, last } = self;
         let local = locals.as_mut().and_then(|locals| locals.local(at, access));
         let (offset, holder) = match local {
-            Some(local) => (local.into, FieldHolder::Local(local.function, local.begin)),
+            Some(local) => (local.into, FieldHolder::Local(local.function, local.id)),
             None => {
                 let name = at.resolver.resolve_data(access.addr);
                 // A block of numbers alone is best called by who allocated it.
@@ -263,8 +258,8 @@ impl Fields {
         *last = Some(place);
         places.numbers(place, || match holder {
             FieldHolder::Variable(variable) => numbers_of_paths(at.resolver, things, variable, access),
-            FieldHolder::Local(function, begin) => {
-                numbers_in_local(at.resolver, things, (function, begin), (offset, access.size))
+            FieldHolder::Local(function, id) => {
+                numbers_in_local(at.resolver, things, (function, id), (offset, access.size))
             }
         })[0]
     }
@@ -299,11 +294,11 @@ impl Types {
             }
             let names = at.resolver.names();
             let layout = names
-                .local(local.function, local.begin)
+                .local(local.function, local.id)
                 .and_then(|variable| names.local_layout(local.function, &variable));
             let name = layout.map(|layout| Arc::clone(&layout.innermost().name));
             let thing = match name.filter(|name| !name.is_empty()) {
-                Some(name) => TypeThing::Local(local.function, local.begin, name),
+                Some(name) => TypeThing::Local(local.function, local.id, name),
                 None => TypeThing::Untyped(at.resolver.resolve_data(access.addr).variable),
             };
             return *known.insert(self.things.number(thing));
@@ -342,14 +337,14 @@ impl Numbering {
                 things: Numbered::default(),
                 places: FieldPlaces::default(),
                 types: session.heap_types()?,
-                locals: locals_of(session),
+                locals: Locals::of(session),
                 last: None,
             })),
             By::Type => Self::Type(Box::new(Types {
                 things: Numbered::default(),
                 of_variable: Vec::new(),
                 types: session.heap_types()?,
-                locals: locals_of(session),
+                locals: Locals::of(session),
                 of_local: Vec::new(),
             })),
             By::Page => Self::Page(Numbered::default()),

@@ -1,7 +1,7 @@
 //! Lists by number that grow when a number comes for the first time.
 
 /// The place of that number.
-pub(super) fn slot<T: Clone + Default>(list: &mut Vec<T>, index: u32) -> &mut T {
+pub(crate) fn slot<T: Clone + Default>(list: &mut Vec<T>, index: u32) -> &mut T {
     let index = index as usize;
     if index >= list.len() {
         list.resize(index + 1, T::default());

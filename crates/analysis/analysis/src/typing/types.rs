@@ -178,7 +178,9 @@ impl CodeTypes {
         if let Some(&slot) = walked.frames.get(&address) {
             let function = module.function_at(address)?.address;
             let array = local_array(&module, &*module.typed_function(function)?, address, slot)?;
-            let local = module.local_at(function, slot);
+            let locals = module.locals_at(function, slot).into_iter();
+            let mut locals = locals.filter_map(|id| module.local(function, id));
+            let local = locals.find(|local| local.lives_at(address));
             let name = local.map_or("an array on the stack".to_owned(), |local| local.name.to_string());
             return Some((array, name));
         }

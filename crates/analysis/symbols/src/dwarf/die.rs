@@ -1,9 +1,11 @@
 //! Reading single attributes of entries.
 
+use std::ops::Range;
+
 use elf::LinkAddr;
 use gimli::{
-    Attribute, AttributeValue, DW_AT_type, DW_TAG_template_type_parameter, Dwarf, Operation, Unit,
-    UnitOffset, UnitSectionOffset,
+    Attribute, AttributeValue, DW_AT_decl_line, DW_AT_high_pc, DW_AT_low_pc, DW_AT_ranges, DW_AT_type,
+    DW_TAG_template_type_parameter, DwAt, Dwarf, Operation, Unit, UnitOffset, UnitSectionOffset,
 };
 
 use super::sections::Slice;
@@ -34,6 +36,50 @@ pub(crate) fn reference(unit: &SliceUnit<'_>, value: &AttributeValue<Slice<'_>>)
         AttributeValue::UnitRef(offset) => global(unit, *offset),
         AttributeValue::DebugInfoRef(offset) => Some(offset.0),
         _ => None,
+    }
+}
+
+/// The attributes of an entry that tell which code is its.
+#[derive(Default)]
+pub(crate) struct CodeAttributes<'a> {
+    low: Option<AttributeValue<Slice<'a>>>,
+    high: Option<AttributeValue<Slice<'a>>>,
+    ranges: Option<AttributeValue<Slice<'a>>>,
+}
+
+impl<'a> CodeAttributes<'a> {
+    /// To be told all attributes of the entry.
+    pub(crate) fn note(&mut self, name: DwAt, value: AttributeValue<Slice<'a>>) {
+        match name {
+            DW_AT_low_pc => self.low = Some(value),
+            DW_AT_high_pc => self.high = Some(value),
+            DW_AT_ranges => self.ranges = Some(value),
+            _ => {}
+        }
+    }
+
+    /// The code; nothing where the entry has none.
+    pub(crate) fn read(
+        self,
+        dwarf: &SliceDwarf<'a>,
+        unit: &SliceUnit<'a>,
+    ) -> Result<Vec<Range<LinkAddr>>, gimli::Error> {
+        let mut all = Vec::new();
+        let low = self.low.map(|low| dwarf.attr_address(unit, low)).transpose()?;
+        if let (Some(Some(low)), Some(high)) = (low, self.high) {
+            let end = match high.udata_value() {
+                Some(bytes) => low.wrapping_add(bytes),
+                None => dwarf.attr_address(unit, high)?.unwrap_or(low),
+            };
+            all.push(LinkAddr(low)..LinkAddr(end));
+        } else if let Some(ranges) = self.ranges
+            && let Some(mut ranges) = dwarf.attr_ranges(unit, ranges)?
+        {
+            while let Some(range) = ranges.next()? {
+                all.push(LinkAddr(range.begin)..LinkAddr(range.end));
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -105,6 +151,12 @@ pub(super) fn local_offset(unit: &SliceUnit<'_>, global: usize) -> Option<UnitOf
 pub(super) fn type_of(unit: &SliceUnit<'_>, at: usize) -> Option<usize> {
     let entry = unit.entry(local_offset(unit, at)?).ok()?;
     reference(unit, &entry.attr_value(DW_AT_type).ok()??)
+}
+
+/// The line in its source where an entry of a unit begins.
+pub(super) fn declared_line(unit: &SliceUnit<'_>, at: usize) -> Option<u32> {
+    let entry = unit.entry(local_offset(unit, at)?).ok()?;
+    entry.attr_value(DW_AT_decl_line).ok()??.udata_value()?.try_into().ok()
 }
 
 /// The first template parameter of an entry that is a type.

@@ -11,14 +11,25 @@ use std::{
 
 use elf::LinkAddr;
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameOffset, LittleEndian, UnwindContext, UnwindSection,
-    X86_64,
+    BaseAddresses, CieOrFde, EhFrame, EhFrameOffset, LittleEndian, UnwindContext, UnwindSection, X86_64,
 };
 
 use super::sections::Slice;
 
 /// Where the stack pointer is when a function begins: its return address is below the CFA.
 const AT_ENTRY: i64 = 8;
+/// The stack and the frame pointer, as instructions number them.
+const RSP: u8 = 4;
+const RBP: u8 = 5;
+
+/// What the canonical frame address is at an instruction: the value of a register, before it is executed, and a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CfaRule {
+    /// Of the 16 general registers, as instructions number them.
+    pub register: u8,
+    /// Bytes.
+    pub offset: i64,
+}
 
 /// The call frame information of a file.
 #[derive(Debug, Default)]
@@ -45,12 +56,31 @@ impl FrameRows {
         let mut table = entry.rows(&frames, &bases, &mut context).ok()?;
         let mut code_at = BTreeMap::new();
         while let Some(row) = table.next_row().ok()? {
-            let CfaRule::RegisterAndOffset { register: X86_64::RSP, offset } = *row.cfa() else {
+            let gimli::CfaRule::RegisterAndOffset { register: X86_64::RSP, offset } = *row.cfa() else {
                 return None;
             };
             *code_at.entry(offset).or_default() += row.end_address().saturating_sub(row.start_address());
         }
         body_depth(&code_at)
+    }
+
+    /// What tells the CFA at an instruction; nothing where it takes more than the stack or frame pointer.
+    pub(crate) fn cfa_rule(&self, address: LinkAddr) -> Option<CfaRule> {
+        let functions = self.functions.get_or_init(|| self.read());
+        let offset = *functions.range(..=address).next_back()?.1;
+        let (frames, bases) = (self.frames(), self.bases());
+        let entry = frames.fde_from_offset(&bases, EhFrameOffset(offset), EhFrame::cie_from_offset).ok()?;
+        let mut context = UnwindContext::new();
+        let row = entry.unwind_info_for_address(&frames, &bases, &mut context, address.0).ok()?;
+        match *row.cfa() {
+            gimli::CfaRule::RegisterAndOffset { register: X86_64::RSP, offset } => {
+                Some(CfaRule { register: RSP, offset })
+            }
+            gimli::CfaRule::RegisterAndOffset { register: X86_64::RBP, offset } => {
+                Some(CfaRule { register: RBP, offset })
+            }
+            _ => None,
+        }
     }
 
     fn frames(&self) -> EhFrame<Slice<'_>> {

@@ -6,17 +6,19 @@
 
 use std::{
     collections::HashMap,
+    ops::Range,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use elf::LinkAddr;
 use gimli::{
-    AttributeValue, DW_AT_abstract_origin, DW_AT_frame_base, DW_AT_location, DW_AT_low_pc, DW_AT_name,
-    DW_AT_ranges, DW_AT_type, DW_TAG_formal_parameter, DW_TAG_subprogram, DW_TAG_variable, Operation,
+    AttributeValue, DW_AT_abstract_origin, DW_AT_decl_line, DW_AT_frame_base, DW_AT_location, DW_AT_name,
+    DW_AT_type, DW_TAG_formal_parameter, DW_TAG_inlined_subroutine, DW_TAG_lexical_block, DW_TAG_subprogram,
+    DW_TAG_variable, Operation,
 };
 
 use super::{
-    die::{self, SliceDwarf, SliceUnit},
+    die::{self, CodeAttributes, SliceDwarf, SliceUnit},
     sections::{Sections, Slice},
     statics::name_of,
     typed::DebugType,
@@ -41,7 +43,39 @@ pub struct LocalVariable {
     pub bytes: u64,
     /// Its type, in its module.
     pub type_: Option<DebugType>,
+    /// The code of the block, or of the function made part of this one, that it is of. Nothing where it is the whole function's.
+    code: Arc<[Range<LinkAddr>]>,
+    /// How many of these are around it.
+    depth: usize,
+    /// The line where it is declared.
+    line: Option<u32>,
 }
+
+impl LocalVariable {
+    /// Whether it lies at its place while that instruction runs: another block's variable may lie there at other times.
+    pub fn lives_at(&self, address: LinkAddr) -> bool {
+        self.lives_everywhere() || self.code.iter().any(|code| code.contains(&address))
+    }
+
+    /// The source lines of the declaration, which may be made before the block begins, as in Rust: from the variable's own to the first
+    /// of the block, which is another statement's.
+    pub(crate) fn declares(&self, line: u32, block: impl FnOnce(LinkAddr) -> Option<u32>) -> bool {
+        let Some(declared) = self.line.filter(|declared| *declared <= line) else { return false };
+        let first = self.code.first().map(|code| code.start);
+        line == declared || first.and_then(block).is_some_and(|first| line < first)
+    }
+
+    /// Whether it lies at its place in all of the function.
+    pub fn lives_everywhere(&self) -> bool {
+        self.code.is_empty()
+    }
+}
+
+/// A local variable of a function: its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LocalId(pub u32);
+
+/// Those of a function, of several that share a byte the innermost and smallest first.
 
 type FunctionLocals = Arc<[Arc<LocalVariable>]>;
 
@@ -107,20 +141,27 @@ struct UnitRange {
 }
 
 impl Locals {
-    /// The variable that owns a byte; of several that share it (in blocks of their own) the smallest.
-    pub(crate) fn find(
-        &self,
-        sections: &Sections,
-        function: LinkAddr,
-        offset: i64,
-    ) -> Option<Arc<LocalVariable>> {
-        let locals = self.functions.find(sections, function, read_unit)?;
-        let owns = |local: &&Arc<LocalVariable>| {
+    /// The variables that own a byte, of those of one block and those around it the innermost and smallest first. Others share it in
+    /// blocks of their own.
+    pub(crate) fn at(&self, sections: &Sections, function: LinkAddr, offset: i64) -> Vec<LocalId> {
+        let Some(locals) = self.functions.find(sections, function, read_unit) else { return Vec::new() };
+        let owns = |local: &LocalVariable| {
             offset
                 .checked_sub(local.offset)
                 .is_some_and(|into| into >= 0 && (into as u64) < local.bytes.max(1))
         };
-        locals.iter().filter(owns).min_by_key(|local| local.bytes).cloned()
+        let owners = locals.iter().enumerate().filter(|(_, local)| owns(local));
+        owners.map(|(number, _)| LocalId(number as u32)).collect()
+    }
+
+    /// One of them.
+    pub(crate) fn get(
+        &self,
+        sections: &Sections,
+        function: LinkAddr,
+        id: LocalId,
+    ) -> Option<Arc<LocalVariable>> {
+        self.functions.find(sections, function, read_unit)?.get(id.0 as usize).cloned()
     }
 }
 
@@ -185,7 +226,28 @@ struct OpenFunction {
     depth: isize,
     address: LinkAddr,
     base: i64,
+    /// Blocks, and functions made part of it, that are open.
+    blocks: Vec<OpenBlock>,
     locals: Vec<Arc<LocalVariable>>,
+}
+
+struct OpenBlock {
+    depth: isize,
+    code: Arc<[Range<LinkAddr>]>,
+}
+
+impl OpenFunction {
+    /// Ends the blocks that an entry of that depth does not lie in.
+    fn end_blocks(&mut self, depth: isize) {
+        while self.blocks.pop_if(|block| block.depth >= depth).is_some() {}
+    }
+
+    /// All of its variables, as they are looked for.
+    fn sorted(self) -> FunctionLocals {
+        let mut locals = self.locals;
+        locals.sort_by_key(|local| (std::cmp::Reverse(local.depth), local.bytes));
+        locals.into()
+    }
 }
 
 fn read_unit(
@@ -199,7 +261,7 @@ fn read_unit(
     let mut open: Option<OpenFunction> = None;
     let mut close = |open: &mut Option<OpenFunction>| {
         if let Some(function) = open.take() {
-            found.insert(function.address, function.locals.into());
+            found.insert(function.address, function.sorted());
         }
     };
     let mut entries = unit.entries_raw(None)?;
@@ -209,33 +271,44 @@ fn read_unit(
         if open.as_ref().is_some_and(|function| function.depth >= depth) {
             close(&mut open);
         }
+        if let Some(function) = &mut open {
+            function.end_blocks(depth);
+        }
         let specs = abbreviation.attributes();
         match abbreviation.tag() {
             DW_TAG_subprogram => {
-                let (mut address, mut base) = (None, None);
+                let (mut code, mut base) = (CodeAttributes::default(), None);
                 for &spec in specs {
                     let attribute = entries.read_attribute(spec)?;
-                    match attribute.name() {
-                        DW_AT_low_pc => address = dwarf.attr_address(&unit, attribute.value())?,
-                        DW_AT_ranges if address.is_none() => {
-                            // The first part is where a function begins that was split.
-                            if let Some(mut ranges) = dwarf.attr_ranges(&unit, attribute.value())? {
-                                address = ranges.next()?.map(|range| range.begin);
-                            }
-                        }
-                        DW_AT_frame_base => base = FrameBase::read(&unit, attribute.value()),
-                        _ => {}
+                    code.note(attribute.name(), attribute.value());
+                    if attribute.name() == DW_AT_frame_base {
+                        base = FrameBase::read(&unit, attribute.value());
                     }
                 }
-                let address = address.map(LinkAddr);
+                // The first part is where a function begins that was split.
+                let address = code.read(&dwarf, &unit)?.first().map(|code| code.start);
                 let base = address.and_then(|address| base?.above_cfa(sections, address));
                 if let (Some(address), Some(base)) = (address, base) {
                     close(&mut open);
-                    open = Some(OpenFunction { depth, address, base, locals: Vec::new() });
+                    open =
+                        Some(OpenFunction { depth, address, base, blocks: Vec::new(), locals: Vec::new() });
+                }
+            }
+            DW_TAG_lexical_block | DW_TAG_inlined_subroutine if open.is_some() => {
+                let mut code = CodeAttributes::default();
+                for &spec in specs {
+                    let attribute = entries.read_attribute(spec)?;
+                    code.note(attribute.name(), attribute.value());
+                }
+                let code = code.read(&dwarf, &unit)?;
+                // One without code of its own has its variables where the one around it has them.
+                if let Some(function) = open.as_mut().filter(|_| !code.is_empty()) {
+                    function.blocks.push(OpenBlock { depth, code: code.into() });
                 }
             }
             DW_TAG_variable | DW_TAG_formal_parameter if open.is_some() => {
-                let (mut name, mut type_ref, mut origin, mut offset) = (None, None, None, None);
+                let (mut name, mut type_ref, mut origin) = (None, None, None);
+                let (mut offset, mut line) = (None, None);
                 for &spec in specs {
                     let attribute = entries.read_attribute(spec)?;
                     let value = attribute.value();
@@ -243,12 +316,14 @@ fn read_unit(
                         DW_AT_name => name = die::text(&dwarf, &unit, value),
                         DW_AT_type => type_ref = die::reference(&unit, &value),
                         DW_AT_abstract_origin => origin = die::reference(&unit, &value),
+                        DW_AT_decl_line => line = die::number(&attribute),
                         DW_AT_location => offset = place(&unit, value),
                         _ => {}
                     }
                 }
                 let (Some(function), Some(offset)) = (open.as_mut(), offset) else { continue };
                 let Some(name) = name.or_else(|| name_of(&dwarf, &unit, origin, 0)) else { continue };
+                let line = line.and_then(|line| line.try_into().ok());
                 let type_ref = type_ref.or_else(|| die::type_of(&unit, origin?));
                 let bytes = type_ref.map_or(0, |at| size(sections, &dwarf, at, &mut sizes));
                 let offset = offset + function.base;
@@ -257,6 +332,9 @@ fn read_unit(
                     offset,
                     bytes,
                     type_: type_ref.map(DebugType),
+                    code: function.blocks.last().map(|block| Arc::clone(&block.code)).unwrap_or_default(),
+                    depth: function.blocks.len(),
+                    line: line.or_else(|| die::declared_line(&unit, origin?)),
                 }));
             }
             _ => entries.skip_attributes(specs)?,

@@ -25,7 +25,8 @@ use elf::LinkAddr;
 pub(crate) use separate::separate_file;
 
 pub(crate) use self::die::TypeRef;
-pub use self::locals::LocalVariable;
+pub use self::frame_rows::CfaRule;
+pub use self::locals::{LocalId, LocalVariable};
 pub(crate) use self::statics::Missing;
 pub use self::typed::{
     AllocatedType, AllocatingCode, DebugType, TypedFunction, TypedVariable, VariablePlace,
@@ -80,9 +81,19 @@ impl DebugInfo {
         self.statics.get_or_init(|| Statics::read(&self.sections))
     }
 
-    /// The local variable of the function at `address` that lies there in its frame.
-    pub(crate) fn local_at(&self, address: LinkAddr, offset: i64) -> Option<Arc<LocalVariable>> {
-        self.locals.find(&self.sections, address, offset)
+    /// The local variables of the function at `address` that lie there in its frame, each at its time.
+    pub(crate) fn locals_at(&self, address: LinkAddr, offset: i64) -> Vec<LocalId> {
+        self.locals.at(&self.sections, address, offset)
+    }
+
+    /// What tells the canonical frame address at an instruction.
+    pub(crate) fn cfa_rule(&self, address: LinkAddr) -> Option<CfaRule> {
+        self.sections.frame_rows.cfa_rule(address)
+    }
+
+    /// One of them.
+    pub(crate) fn local(&self, address: LinkAddr, id: LocalId) -> Option<Arc<LocalVariable>> {
+        self.locals.get(&self.sections, address, id)
     }
 
     /// Why no variable of that name is at a fixed address, where there is one in the source.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use elf::LinkAddr;
 use gimli::{
-    AttributeValue, DW_AT_abstract_origin, DW_AT_frame_base, DW_AT_high_pc, DW_AT_location, DW_AT_low_pc,
-    DW_AT_ranges, DW_AT_specification, DW_AT_type, DW_TAG_formal_parameter, DW_TAG_inlined_subroutine,
-    DW_TAG_lexical_block, DW_TAG_subprogram, DW_TAG_variable, Expression, Operation,
+    AttributeValue, DW_AT_abstract_origin, DW_AT_frame_base, DW_AT_location, DW_AT_specification, DW_AT_type,
+    DW_TAG_formal_parameter, DW_TAG_inlined_subroutine, DW_TAG_lexical_block, DW_TAG_subprogram,
+    DW_TAG_variable, Expression, Operation,
 };
 
 use super::allocating::Origins;
-use super::die::{self, SliceDwarf, SliceUnit};
+use super::die::{self, CodeAttributes, SliceDwarf, SliceUnit};
 use super::locals::{FrameBase, ReadFunctions, UnitFunctions};
 use super::sections::{Sections, Slice};
 
@@ -241,23 +241,9 @@ impl<'s> UnitReader<'_, 's> {
     }
 
     fn code(&self, attributes: &Attributes<'s>) -> Result<Vec<Range<LinkAddr>>, gimli::Error> {
-        let mut all = Vec::new();
-        let low =
-            value(attributes, DW_AT_low_pc).map(|low| self.dwarf.attr_address(self.unit, low)).transpose()?;
-        if let (Some(Some(low)), Some(high)) = (low, value(attributes, DW_AT_high_pc)) {
-            let end = match high.udata_value() {
-                Some(bytes) => low.wrapping_add(bytes),
-                None => self.dwarf.attr_address(self.unit, high)?.unwrap_or(low),
-            };
-            all.push(LinkAddr(low)..LinkAddr(end));
-        } else if let Some(ranges) = value(attributes, DW_AT_ranges)
-            && let Some(mut ranges) = self.dwarf.attr_ranges(self.unit, ranges)?
-        {
-            while let Some(range) = ranges.next()? {
-                all.push(LinkAddr(range.begin)..LinkAddr(range.end));
-            }
-        }
-        Ok(all)
+        let mut code = CodeAttributes::default();
+        attributes.iter().for_each(|(name, value)| code.note(*name, *value));
+        code.read(self.dwarf, self.unit)
     }
 
     /// The type, which may stand at the entry that this one is an instance of.
