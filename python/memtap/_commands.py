@@ -105,7 +105,8 @@ def lines(trace: Union[Trace, Path], *options: str) -> List[Dict[str, Any]]:
 
 
 def layout(trace: Union[Trace, Path], *options: str) -> List[Dict[str, Any]]:
-    """Types of heap blocks and their fields, as ``memtap layout`` tells them: a row a type."""
+    """Types of heap blocks and variables and their fields, as ``memtap layout`` tells them: a row for the blocks of a type, one for
+    the variables."""
     return _rows(ask("layout", trace, *options), "types")
 
 

@@ -363,7 +363,11 @@ fn advice_and_limits() {
     );
     assert_eq!(ask("weight>1").status, 2);
     let none = recording.trace.ask("layout", &["--type", "nothing"]);
-    assert!(none.status == 1 && none.err().contains("no heap block has the type nothing"), "{}", none.err());
+    assert!(
+        none.status == 1 && none.err().contains("that was accessed has the type nothing"),
+        "{}",
+        none.err()
+    );
 }
 
 /// The program whose findings are about fields of heap blocks.
@@ -662,4 +666,74 @@ fn code_without_debug_information_has_no_types() {
     assert!(outcome.err().contains("no debug information"), "{}", outcome.err());
     let empty = e2e::record(&[], &[tool("true").display().to_string()], b"");
     assert_eq!(empty.trace.ask("layout", &[]).status, 0);
+}
+
+/// Particles in an array of each kind of memory: the heap's are counted apart from those in variables.
+#[test]
+fn variables_have_a_table_of_their_own() {
+    for level in ["-O0", "-O2"] {
+        let recording = TestProgram::built("report/particles.c", &[level, "-pthread"]).record_by("translate");
+        let all = layouts(&recording);
+        let tables: Vec<&Value> = all.iter().filter(|one| one["type"] == "particle").collect();
+        let [variables, blocks] = tables[..] else { panic!("{level}: {all:#?}") };
+        assert_eq!((&blocks["blocks"], &blocks["objects"]), (&1.into(), &30.into()), "{level}");
+        assert_eq!(
+            (used(blocks, "place"), used(blocks, "alive"), used(blocks, "id")),
+            ((0, 30), (30, 0), (0, 0))
+        );
+        assert_eq!((&blocks["variables"], &blocks["complete"]), (&0.into(), &true.into()), "{level}");
+        // 50 in a static array, 20 in one of main's, 10 in a thread's.
+        assert_eq!((&variables["blocks"], &variables["objects"]), (&0.into(), &80.into()), "{level}");
+        assert_eq!((&variables["variables"], &variables["complete"]), (&3.into(), &false.into()), "{level}");
+        assert_eq!(used(variables, "place"), (0, 80), "{level}");
+        assert_eq!((used(variables, "alive"), used(variables, "id")), ((80, 30), (0, 10)), "{level}");
+        let text = recording.trace.ask("layout", &["--type", "particle"]);
+        assert!(text.out().contains("particle: 16 bytes, 80 in 3 variables, 200 accesses"), "{}", text.out());
+        assert!(text.err().contains("200 accesses to static and local variables"), "{}", text.err());
+    }
+}
+
+/// Variables of different blocks, and of functions made part of another, share their place in its frame.
+const SHARED_PLACES: &str = r#"
+struct first { volatile long a, b[7]; };
+struct second { volatile long c[8]; };
+static inline __attribute__((always_inline)) long one(int n)
+{
+    struct first first;
+    for (int i = 0; i < n; i++)
+        first.a = i, first.b[3] = i;
+    return first.a;
+}
+static inline __attribute__((always_inline)) long other(int n)
+{
+    struct second second;
+    for (int i = 0; i < n; i++)
+        second.c[0] = i;
+    return second.c[0];
+}
+__attribute__((noipa)) static long all(int n)
+{
+    long sum = one(10 + n) + other(100 + n);
+    {
+        struct first again;
+        again.b[0] = n;
+        sum += again.b[0];
+    }
+    return sum;
+}
+int main(int argc, char **argv)
+{
+    return all(argc) != 110 + 1;
+}
+"#;
+
+#[test]
+fn variables_that_share_a_place_are_told_apart() {
+    for level in ["-O0", "-O1", "-O2"] {
+        let program = TestProgram::from_source("shared_places.c", SHARED_PLACES, &[level]);
+        let all = layouts(&e2e::record(&[], &program.command_line(), b""));
+        let (first, second) = (named(&all, "type", "first"), named(&all, "type", "second"));
+        assert_eq!((used(first, "a"), used(first, "b")), ((1, 11), (1, 12)), "{level}: {first:#}");
+        assert_eq!(used(second, "c"), (1, 101), "{level}: {second:#}");
+    }
 }

@@ -14,7 +14,7 @@ use crate::typing::CodeTypes;
 use crate::{Error, Session};
 
 /// Types that are larger have no table.
-const MOST_BYTES: u64 = 1 << 16;
+pub(super) const MOST_BYTES: u64 = 1 << 16;
 
 /// Which type each heap block has, as all accesses of a session voted.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct HeapTypes {
     conflicts: TypeConflicts,
     number_of: FxHashMap<(ProcessId, BlockId), u32>,
     /// By the type's number; nothing for types that no block has.
-    tables: Vec<Option<TypeTable>>,
+    tables: Vec<Option<(TypeTable, TypeBlocks)>>,
 }
 
 /// The field that has all bytes from an offset on.
@@ -34,7 +34,7 @@ struct ArrayTail {
     offset: u64,
 }
 
-/// A type that blocks have.
+/// The fields of a type, by its bytes.
 #[derive(Debug)]
 pub(crate) struct TypeTable {
     /// Its fields in their order.
@@ -48,10 +48,13 @@ pub(crate) struct TypeTable {
     has_alternatives: bool,
     /// The array that its objects end in, however long they are.
     tail: Option<ArrayTail>,
-    /// Blocks of it, or of arrays of it.
-    pub(crate) blocks: u64,
-    /// Bytes of these blocks.
-    pub(crate) block_bytes: u64,
+}
+
+/// The blocks of a type, or of arrays of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TypeBlocks {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
     /// Objects in them.
     pub(super) objects: u64,
     /// The first of them.
@@ -59,12 +62,7 @@ pub(crate) struct TypeTable {
 }
 
 impl TypeTable {
-    fn new(
-        layout: &TypeLayout,
-        stored: Option<StoredPart<'_>>,
-        are_longer: bool,
-        example: VariableId,
-    ) -> Self {
+    pub(super) fn new(layout: &TypeLayout, stored: Option<StoredPart<'_>>, are_longer: bool) -> Self {
         let fields = fields_with(layout, stored);
         let tail = open_end(layout, &fields, are_longer);
         let members = members_of(layout);
@@ -75,10 +73,6 @@ impl TypeTable {
             has_alternatives: fields.iter().any(|field| field.is_alternative),
             tail: tail.map(|field| ArrayTail { field, offset: fields[usize::from(field)].offset }),
             fields,
-            blocks: 0,
-            block_bytes: 0,
-            objects: 0,
-            example,
         }
     }
 
@@ -90,6 +84,36 @@ impl TypeTable {
     /// The array at the end, for what lies in it.
     fn tail_at(&self, offset: u64) -> Option<u16> {
         self.tail.filter(|tail| offset >= tail.offset).map(|tail| tail.field)
+    }
+
+    /// What so many bytes into one object or an array of them is.
+    #[inline]
+    pub(super) fn place(&self, type_: u32, into: u64) -> TypedPlace {
+        let (element, offset) = (into / self.bytes(), into % self.bytes());
+        let field = self.owners[offset as usize];
+        TypedPlace { type_, field, offset, element, is_behind: false }
+    }
+
+    /// The fields that an access of so many bytes is of, each once, the first one first: of the same object, and of those behind it.
+    /// Of members of a union those that fit best.
+    pub(super) fn touched(&self, place: TypedPlace, len_bytes: u64, fields: &mut Vec<u16>) {
+        let bytes = self.bytes();
+        fields.clear();
+        if place.is_behind {
+            fields.push(place.field);
+        } else if self.has_alternatives {
+            self.touch_alternatives(place.offset, len_bytes, fields);
+        } else if place.offset < bytes {
+            for offset in place.offset..place.offset + len_bytes.clamp(1, bytes) {
+                let owner = self.tail_at(offset).unwrap_or(self.owners[(offset % bytes) as usize]);
+                if owner != NO_FIELD && fields.last() != Some(&owner) && fields.first() != Some(&owner) {
+                    fields.push(owner);
+                }
+            }
+        }
+        if fields.is_empty() {
+            fields.push(place.field);
+        }
     }
 
     fn touch_alternatives(&self, offset: u64, len_bytes: u64, touched: &mut Vec<u16>) {
@@ -167,7 +191,7 @@ impl HeapTypes {
             }
         }
         let longer = longer_types(&votes, &decided);
-        let mut tables: Vec<Option<TypeTable>> = Vec::new();
+        let mut tables: Vec<Option<(TypeTable, TypeBlocks)>> = Vec::new();
         let stored = stored_parts(&decided);
         for (id, known) in votes.known.iter().enumerate() {
             let VotedVariable::Block(number) = *known else { continue };
@@ -187,16 +211,18 @@ impl HeapTypes {
                 if layout.bytes > MOST_BYTES {
                     continue;
                 }
-                let table = tables[index].get_or_insert_with(|| {
+                let (table, blocks) = tables[index].get_or_insert_with(|| {
                     let stored = stored.get(&type_).map(|part| StoredPart {
                         offset: part.base.into(),
                         layout: votes.types.layout(part.type_),
                     });
-                    TypeTable::new(layout, stored, longer.contains(&type_), VariableId(id as u32))
+                    let example = VariableId(id as u32);
+                    let none = TypeBlocks { count: 0, bytes: 0, objects: 0, example };
+                    (TypeTable::new(layout, stored, longer.contains(&type_)), none)
                 });
-                table.blocks += 1;
-                table.block_bytes += block_bytes;
-                table.objects += match table.tail {
+                blocks.count += 1;
+                blocks.bytes += block_bytes;
+                blocks.objects += match table.tail {
                     Some(_) => 1,
                     None => (objects_bytes / layout.bytes).max(1),
                 };
@@ -242,9 +268,7 @@ impl HeapTypes {
         if let Some(beside) = decided.beside.filter(|one| (one.begin..one.end).contains(&from_block)) {
             let (type_, table) = (beside.type_, self.table(beside.type_)?);
             let into = from_block - beside.begin;
-            let (element, offset) = (into / table.bytes(), into % table.bytes());
-            let field = table.owners[offset as usize];
-            return Some(TypedPlace { type_, field, offset, element, is_behind: false });
+            return Some(table.place(type_, into));
         }
         let table = self.table(placed.type_)?;
         let into = from_block.checked_sub(placed.base.into())?;
@@ -252,33 +276,18 @@ impl HeapTypes {
         if let Some(field) = table.tail_at(into) {
             return Some(TypedPlace { type_, field, offset: into, element: 0, is_behind: true });
         }
-        let (element, offset) = (into / table.bytes(), into % table.bytes());
+        let place = table.place(type_, into);
         let is_behind = into >= decided.objects_bytes;
-        let field = if is_behind { NO_FIELD } else { table.owners[offset as usize] };
-        Some(TypedPlace { type_, field, offset, element, is_behind })
+        Some(TypedPlace { field: if is_behind { NO_FIELD } else { place.field }, is_behind, ..place })
     }
 
     /// The fields that an access of so many bytes is of, each once, the first one first: of the same object, and of those behind it.
     /// Of members of a union those that fit best.
     pub(crate) fn touched(&self, place: TypedPlace, len_bytes: u64, fields: &mut Vec<u16>) {
         fields.clear();
-        let Some(table) = self.table(place.type_).filter(|_| !place.is_behind) else {
-            fields.push(place.field);
-            return;
-        };
-        let bytes = table.bytes();
-        if table.has_alternatives {
-            table.touch_alternatives(place.offset, len_bytes, fields);
-        } else if place.offset < bytes {
-            for offset in place.offset..place.offset + len_bytes.clamp(1, bytes) {
-                let owner = table.tail_at(offset).unwrap_or(table.owners[(offset % bytes) as usize]);
-                if owner != NO_FIELD && fields.last() != Some(&owner) && fields.first() != Some(&owner) {
-                    fields.push(owner);
-                }
-            }
-        }
-        if fields.is_empty() {
-            fields.push(place.field);
+        match self.table(place.type_) {
+            Some(table) => table.touched(place, len_bytes, fields),
+            None => fields.push(place.field),
         }
     }
 
@@ -333,7 +342,17 @@ impl HeapTypes {
     /// What is known of a type that blocks have.
     #[inline]
     pub(crate) fn table(&self, type_: u32) -> Option<&TypeTable> {
-        self.tables.get(type_ as usize)?.as_ref()
+        self.tables.get(type_ as usize)?.as_ref().map(|(table, _)| table)
+    }
+
+    /// The blocks of a type.
+    pub(crate) fn blocks(&self, type_: u32) -> Option<TypeBlocks> {
+        self.tables.get(type_ as usize)?.as_ref().map(|(_, blocks)| *blocks)
+    }
+
+    /// All types that blocks may have are numbered below it.
+    pub(super) fn count(&self) -> u32 {
+        self.tables.len() as u32
     }
 
     /// The name of a type.

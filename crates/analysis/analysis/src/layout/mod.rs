@@ -1,10 +1,11 @@
-//! Which type each heap block has, and how its fields are used.
+//! Which type each heap block and variable has, and how its fields are used.
 //!
 //! Two replays. In the first ([`HeapTypes`]) each access whose type is known ([`crate::typing`]) votes for its block: the type, and where it
 //! begins. A block has the type that most of its own votes say; one without votes has that of the other blocks of its allocation
 //! site, where these have one type alone. In the second ([`TypeUses`]) all accesses to such a block are counted by field,
-//! also those that know no type themselves. What lies in a larger type at that place, and members' scalars, agree with it; the
-//! rest is told as a conflict. What has no type is counted by place in the blocks of a call ([`OffsetUses`]).
+//! also those that know no type themselves, and with them those to variables of the type, which debug information knows
+//! (`variables`). What lies in a larger type at that place, and members' scalars, agree with it; the rest is told as a conflict. What
+//! has no type is counted by place in the blocks of a call ([`OffsetUses`]).
 
 mod advice;
 mod conflicts;
@@ -15,6 +16,7 @@ mod live;
 mod offsets;
 mod parts;
 mod uses;
+mod variables;
 mod votes;
 
 pub use conflicts::TypeConflict;

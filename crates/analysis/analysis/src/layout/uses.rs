@@ -11,7 +11,8 @@ use super::advice::advice;
 use super::conflicts::TypeConflict;
 use super::fields::{FieldUse, NO_FIELD, TypeHole, by_byte, holes};
 use super::heap_types::{TypeTable, TypedPlace};
-use crate::{Count, Error, Moment, Tool};
+use super::variables::VariableTypes;
+use crate::{Count, Error, Moment, Session, Tool};
 
 /// Accesses within which fields of one object are used together.
 const TOGETHER: u64 = 64;
@@ -32,15 +33,17 @@ pub struct FieldPair {
     pub times: u64,
 }
 
-/// A type, its blocks, and how its fields are used.
+/// A type, and how its fields are used in blocks of the heap, or in variables.
 #[derive(Clone, Debug)]
 pub struct TypeUse {
     /// Its name.
     pub name: String,
     /// Its bytes.
     pub bytes: u64,
-    /// Blocks of it, or of arrays of it.
+    /// Blocks of it, or of arrays of it; none where this is about variables.
     pub blocks: u64,
+    /// Static and local variables of it, or of arrays of it, that were accessed.
+    pub variables: u64,
     /// Objects in them.
     pub objects: u64,
     /// Bytes of these blocks.
@@ -118,6 +121,7 @@ const MOST_DOUBT: f64 = 0.005;
 #[derive(Debug)]
 pub struct TypeUses {
     types: Arc<HeapTypes>,
+    variables: VariableTypes,
     /// Members that are structures are one field each.
     is_flat: bool,
     counted: FxHashMap<u32, CountedType>,
@@ -125,6 +129,7 @@ pub struct TypeUses {
     /// Accesses to heap blocks, and those to blocks that have a type.
     heap: u64,
     typed: u64,
+    in_variables: u64,
     /// Missing events.
     pub missing: u64,
     /// Recording was switched off or on in between.
@@ -137,14 +142,16 @@ pub struct TypeUses {
 
 impl TypeUses {
     /// With the blocks' types as they were voted for.
-    pub fn new(types: Arc<HeapTypes>) -> Self {
+    pub fn new(session: &Session, types: Arc<HeapTypes>) -> Self {
         Self {
+            variables: VariableTypes::new(session, &types),
             types,
             is_flat: false,
             counted: FxHashMap::default(),
             threads: FxHashMap::default(),
             heap: 0,
             typed: 0,
+            in_variables: 0,
             missing: 0,
             is_partial: false,
             begun: BTreeMap::new(),
@@ -160,8 +167,10 @@ impl TypeUses {
 
     /// Finds the fields that so many bytes at a place are of.
     fn touch(&mut self, place: TypedPlace, len_bytes: u64) {
-        self.types.touched(place, len_bytes, &mut self.touched);
-        if let Some(table) = self.types.table(place.type_).filter(|_| self.is_flat) {
+        let variables = self.variables.get(place.type_).map(|known| &known.table);
+        let Some(table) = variables.or_else(|| self.types.table(place.type_)) else { return };
+        table.touched(place, len_bytes, &mut self.touched);
+        if self.is_flat {
             for field in &mut self.touched {
                 *field = table.member_of.get(usize::from(*field)).copied().unwrap_or(NO_FIELD);
             }
@@ -175,14 +184,23 @@ impl TypeUses {
         self.typed as f64 / (self.heap as f64).max(1.0)
     }
 
+    /// Accesses to static and local variables that are structures, or arrays of them.
+    pub fn in_variables(&self) -> u64 {
+        self.in_variables
+    }
+
     fn access(&mut self, at: &mut Moment<'_>, access: &Access) {
+        let local = self.variables.local(at, access);
         let variable = at.resolver.resolve_data(access.addr).variable;
-        if self.types.block_of(variable).is_none() {
-            return;
-        }
-        self.heap += 1;
-        let Some(place) = self.types.place(variable, access.addr) else { return };
-        self.typed += 1;
+        let is_in_block = local.is_none() && self.types.block_of(variable).is_some();
+        let place = match local {
+            Some(local) => self.variables.place_in_local(at, local),
+            None if is_in_block => self.types.place(variable, access.addr),
+            None => self.variables.place_in_static(at, variable, access.addr),
+        };
+        self.heap += u64::from(is_in_block);
+        let Some(place) = place else { return };
+        *if is_in_block { &mut self.typed } else { &mut self.in_variables } += 1;
         self.touch(place, access.size.into());
         let counted = self.counted.entry(place.type_).or_default();
         counted.all.add(access);
@@ -196,6 +214,8 @@ impl TypeUses {
             }
         }
         match self.types.code().known(at.resolver.resolve_code(access.ip)) {
+            // A variable has its type, whatever the instruction knows.
+            _ if !is_in_block => counted.direct += 1,
             Some(known) if known.is_named => counted.direct += 1,
             Some(_) => counted.flow += 1,
             None => {}
@@ -228,7 +248,12 @@ impl TypeUses {
         let ranges: Vec<_> = reads.chain(op.written().map(|range| (range, true))).collect();
         for ((addr, len), writes) in ranges.into_iter().filter(|((_, len), _)| *len > 0) {
             let variable = at.resolver.resolve_data(addr).variable;
-            let Some(place) = self.types.place(variable, addr) else { continue };
+            let place = match self.variables.local_at(at, op.ip, addr) {
+                Some(local) => self.variables.place_in_local(at, local),
+                None if self.types.block_of(variable).is_some() => self.types.place(variable, addr),
+                None => self.variables.place_in_static(at, variable, addr),
+            };
+            let Some(place) = place else { continue };
             self.touch(place, len);
             let blocks = &mut self.counted.entry(place.type_).or_default().blocks;
             for field in &self.touched {
@@ -274,13 +299,27 @@ impl TypeUses {
         open.into_iter().for_each(|over| self.end(over));
         let mut all: BTreeMap<u32, TypeUse> = BTreeMap::new();
         for (type_, counted) in &self.counted {
-            let Some(table) = self.types.table(*type_) else { continue };
-            all.insert(*type_, counted.type_use(self.types.name(*type_), table, self.is_flat));
+            let one = match (self.variables.get(*type_), self.types.table(*type_)) {
+                (Some(known), _) => counted.type_use(&known.name, &known.table, self.is_flat),
+                (None, Some(table)) => counted.type_use(self.types.name(*type_), table, self.is_flat),
+                (None, None) => continue,
+            };
+            all.insert(*type_, one);
         }
         for (type_, one) in &mut all {
-            one.conflicts = self.types.conflicts(*type_);
-            one.confidence = self.types.confidence(*type_);
-            one.is_complete = self.missing == 0 && !self.is_partial && one.confidence >= 1.0 - MOST_DOUBT;
+            if let Some(blocks) = self.types.blocks(*type_) {
+                (one.blocks, one.objects, one.block_bytes) = (blocks.count, blocks.objects, blocks.bytes);
+                one.conflicts = self.types.conflicts(*type_);
+                one.confidence = self.types.confidence(*type_);
+            }
+            let variables = self.variables.get(*type_).map(|known| known.count);
+            if let Some(count) = variables {
+                (one.variables, one.objects) = (count.variables(), count.objects);
+            }
+            one.is_complete = self.missing == 0
+                && !self.is_partial
+                && one.confidence >= 1.0 - MOST_DOUBT
+                && variables.is_none_or(|count| self.variables.are_all_known(count));
             one.advice = advice(one);
         }
         let mut all: Vec<TypeUse> = all.into_values().collect();
@@ -335,9 +374,10 @@ impl CountedType {
         TypeUse {
             name: name.to_owned(),
             bytes,
-            blocks: table.blocks,
-            objects: table.objects,
-            block_bytes: table.block_bytes,
+            blocks: 0,
+            objects: 0,
+            block_bytes: 0,
+            variables: 0,
             typed_by,
             confidence: 1.0,
             conflicts: Vec::new(),
@@ -361,6 +401,7 @@ impl Tool for TypeUses {
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        self.variables.event(at, event);
         match event {
             Event::Gap(gap) => self.missing += gap.count,
             Event::Block(op) => self.block_op(at, op),

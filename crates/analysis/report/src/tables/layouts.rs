@@ -1,4 +1,4 @@
-//! Types of heap blocks, and how their fields are used.
+//! Types of heap blocks and variables, and how their fields are used.
 
 use std::io::{self, Write};
 
@@ -29,6 +29,7 @@ pub fn layouts_json(types: &[TypeUse], out: &mut dyn Write) -> io::Result<()> {
     let all = types.iter().map(|one| {
         json!({
             "type": one.name, "bytes": one.bytes, "blocks": one.blocks, "objects": one.objects, "block_bytes": one.block_bytes,
+            "variables": one.variables,
             "typed_by": one.typed_by, "confidence": one.confidence, "complete": one.is_complete, "accesses": one.count.accesses(),
             "conflicts": conflicts_json(&one.conflicts),
             "fields": one.fields.iter().map(field).collect::<Vec<_>>(),
@@ -52,12 +53,10 @@ pub fn layouts_text(types: &[TypeUse], top: usize, look: Look, out: &mut dyn Wri
             doubt => format!("; {doubt}"),
         };
         let head = format!(
-            "{}: {}, {} in {} of {}, {}{doubt}",
+            "{}: {}, {}, {}{doubt}",
             one.name,
             amount(one.bytes, "byte"),
-            grouped(one.objects),
-            amount(one.blocks, "block"),
-            amount(one.block_bytes, "byte"),
+            places(one),
             amount(one.count.accesses(), "access"),
         );
         writeln!(out, "{}", Toned(look, Tone::Strong, &head))?;
@@ -84,6 +83,15 @@ pub fn layouts_text(types: &[TypeUse], top: usize, look: Look, out: &mut dyn Wri
         )?;
     }
     Ok(())
+}
+
+/// The objects of a type, and what they are in.
+fn places(one: &TypeUse) -> String {
+    let objects = grouped(one.objects);
+    match one.blocks {
+        0 => format!("{objects} in {}", amount(one.variables, "variable")),
+        blocks => format!("{objects} in {} of {}", amount(blocks, "block"), amount(one.block_bytes, "byte")),
+    }
 }
 
 fn fields(one: &TypeUse) -> Grid {

@@ -1,4 +1,4 @@
-//! `memtap layout`: types of heap blocks, and how their fields are used.
+//! `memtap layout`: types of heap blocks and of variables, and how their fields are used.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ const PASSED: u8 = 3;
 /// Where fewer of the accesses have a type, people are shown the blocks without one, too.
 const MOSTLY_TYPED: f64 = 0.5;
 
-/// Show which types heap blocks have, and how each field is used: hot, never read, holes, what to split off
+/// Show which types heap blocks and variables have, and how each field is used: hot, never read, holes, what to split off
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace
@@ -59,17 +59,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         note_problems(&session);
         return Ok(ExitCode::SUCCESS);
     }
-    let uses = TypeUses::new(Arc::clone(&heap));
+    let uses = TypeUses::new(&session, Arc::clone(&heap));
     let mut uses = if args.flat { uses.flat() } else { uses };
     session.replay(&Default::default(), None, &mut uses)?;
-    let (covered, missing) = (uses.covered(), uses.missing);
+    let (covered, in_variables, missing) = (uses.covered(), uses.in_variables(), uses.missing);
     let (share, has_debug_info) = (heap.share(), heap.has_debug_info());
     let mut types = uses.types_used();
     if let Some(only) = &args.only {
         types.retain(|one| one.name == *only || one.name.rsplit("::").next() == Some(only));
         if types.is_empty() {
             anyhow::bail!(
-                "{}: no heap block has the type {only}; memtap layout without --type shows those there are",
+                "{}: no heap block or variable that was accessed has the type {only}; memtap layout without --type shows those there are",
                 args.file.display()
             );
         }
@@ -88,6 +88,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             percent(share.by_variable),
             percent(share.by_flow),
             heap.doubt() * 100.0
+        );
+    }
+    if in_variables > 0 {
+        eprintln!(
+            "memtap: {} to static and local variables that are structures or arrays of them, too",
+            report::amount(in_variables, "access")
         );
     }
     let mut out = Out::stdout();
