@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use memref::{Access, Allocation, Event, Order, ProcessId, Sync, SyncKind, ThreadId};
+use memref::{Access, Allocation, Event, Order, ProcessId, Sync, SyncKind, ThreadId, VirtAddr};
 use symbols::{HeapChange, Resolver};
 use trace_format::{Batch, EventCursor, ExecutedFrame, ExecutionBatch, Filter, KindSet, Shard};
 
@@ -33,13 +33,19 @@ pub struct Moment<'a> {
     /// Where each of them was made, as many as there are accesses; one for another event. None unless the replay was asked
     /// for contexts ([`Session::replay_in_context`]).
     pub places: &'a [CallPlace],
+    /// The canonical frame addresses of the functions that made the accesses, as far as they are known, where there are places of them.
+    pub cfas: &'a [Option<VirtAddr>],
 }
 
 impl Moment<'_> {
     /// The same moment, with places.
-    pub(crate) fn with<'b>(&'b mut self, places: &'b [CallPlace]) -> Moment<'b> {
+    pub(crate) fn with<'b>(
+        &'b mut self,
+        places: &'b [CallPlace],
+        cfas: &'b [Option<VirtAddr>],
+    ) -> Moment<'b> {
         let Moment { process, thread, order, .. } = *self;
-        Moment { resolver: self.resolver, process, thread, order, places }
+        Moment { resolver: self.resolver, process, thread, order, places, cfas }
     }
 }
 
@@ -270,6 +276,7 @@ impl Session {
                 thread: thread.thread,
                 order: thread.order,
                 places: &[],
+                cfas: &[],
             };
             if let Some(event) = thread.pending.take() {
                 // All that others did before it has been seen.
@@ -357,7 +364,8 @@ impl Session {
             }
             let mut resolver = self.resolver(record.process);
             let (process, thread) = (record.process, record.thread);
-            let mut at = Moment { resolver: &mut resolver, process, thread, order: 0, places: &[] };
+            let mut at =
+                Moment { resolver: &mut resolver, process, thread, order: 0, places: &[], cfas: &[] };
             let mut cursor = self.trace().shard(thread).events(filter);
             while let Some(batch) = cursor.next_batch()? {
                 match batch {

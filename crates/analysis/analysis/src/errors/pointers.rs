@@ -4,7 +4,7 @@
 //! A word is one of eight bytes at an address that eight divides, as compilers store pointers. Stacks are followed apart: what lies below
 //! a return address when it is written, or below the stack pointer when a function has returned, is no program's any more.
 
-use memref::{Access, AccessKind, ProcessId, ThreadId, VirtAddr};
+use memref::{Access, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::{RegionId, Resolver};
 
@@ -176,8 +176,7 @@ impl PointerWords {
         // A return takes its address from the stack, which then begins behind it.
         let is_below = own.words.last().is_some_and(|lowest| lowest.at < addr);
         if is_below
-            && (access.kind, u64::from(access.size)) == (AccessKind::Load, WORD)
-            && frame_code.of(resolver, access.ip) == FrameChange::Return
+            && frame_code.change(resolver, access) == FrameChange::Return
             && own.stack == resolver.resolve_data(access.addr).region
         {
             own.leave_below(addr.saturating_add(WORD));

@@ -15,7 +15,7 @@ use super::compares::ComparingLoads;
 use super::copies::{OverlappingCopies, OverlappingCopy, overlapping_block};
 use super::exact::ExactLoads;
 use super::found::{ErrorKey, FoundError, MemoryError, MemoryErrorKind, named};
-use super::frames::{CallFrames, FrameChange};
+use super::frames::{FrameChange, FrameCode};
 use super::inner::KeptByLibraries;
 use super::operators::{CalledOperator, CalledOperators};
 use super::pointers::PointerWords;
@@ -56,7 +56,7 @@ pub struct MemoryErrors {
     odd: FxHashMap<(ProcessId, u64), HeapChange>,
     compares: ComparingLoads,
     arrays: ArrayBounds,
-    frames: CallFrames,
+    frames: FrameCode,
     copies: OverlappingCopies,
     operators: CalledOperators,
     /// The block that each thread allocated last.
@@ -99,7 +99,7 @@ impl MemoryErrors {
             odd: FxHashMap::default(),
             compares: ComparingLoads::default(),
             arrays: ArrayBounds::default(),
-            frames: CallFrames::default(),
+            frames: FrameCode::default(),
             copies: OverlappingCopies::default(),
             operators: CalledOperators::default(),
             newest: FxHashMap::default(),
@@ -154,7 +154,7 @@ impl MemoryErrors {
         };
         let WildAccess { thread, access, what, is_released } = wild;
         let process = death.process;
-        let at = &mut Moment { resolver, process, thread, order: Order::MAX, places: &[] };
+        let at = &mut Moment { resolver, process, thread, order: Order::MAX, places: &[], cfas: &[] };
         let place = Some(stacks.access(at, &access));
         if is_released {
             self.use_after_free(at, &access, place);
@@ -390,11 +390,11 @@ impl MemoryErrors {
     }
 
     /// An access to what may be a stack: no variable and no block of the allocator's.
-    fn on_stack(&mut self, at: &mut Moment<'_>, access: &Access, place: Option<CallPlace>) {
+    fn on_stack(&mut self, at: &mut Moment<'_>, access: &Access, index: usize) {
         let code = at.resolver.resolve_code(access.ip);
-        let cfa = self.frames.cfa_at(at.resolver, at.thread, code, access);
+        let (place, cfa) = (at.places.get(index).copied(), at.cfas.get(index).copied().flatten());
         self.arrays.on_stack(at.resolver, at.thread, StackAccess { code, access: *access, place }, cfa);
-        match self.frames.access(at.resolver, at.thread, access) {
+        match self.frames.change(at.resolver, access) {
             FrameChange::Call => self.copies.called(at.resolver, at.thread, code, access),
             FrameChange::Return => {
                 if let Some(copy) = self.copies.returned(at.thread, access.addr) {
@@ -410,7 +410,7 @@ impl MemoryErrors {
         let name = at.resolver.resolve_data(access.addr);
         let class = self.class(at.resolver, at.process, name.variable, name.region);
         if self.copies.is_running()
-            && let Some(cfa) = self.frames.cfa(at.thread)
+            && let Some(cfa) = at.cfas.get(index).copied().flatten()
         {
             self.copies.access(at.resolver, at.thread, cfa, access, at.places.get(index).copied());
         }
@@ -418,7 +418,7 @@ impl MemoryErrors {
             _ if access.kind == AccessKind::Prefetch
                 && matches!(class, VariableClass::Other | VariableClass::Static) => {}
             VariableClass::Other => {
-                self.on_stack(at, access, at.places.get(index).copied());
+                self.on_stack(at, access, index);
             }
             VariableClass::Static => {
                 let (code, place) = (at.resolver.resolve_code(access.ip), at.places.get(index).copied());
@@ -434,7 +434,7 @@ impl MemoryErrors {
                 self.arrays.access(at.resolver, code, access, base, at.places.get(index).copied());
                 // The stacks of threads are mapped.
                 if is_mapping {
-                    self.on_stack(at, access, at.places.get(index).copied());
+                    self.on_stack(at, access, index);
                 }
                 if self.blocks.get(number).is_overrun(addr, len) {
                     self.access_over_end(at, access, number, at.places.get(index).copied());
@@ -700,7 +700,7 @@ impl Tool for MemoryErrors {
         if let Some(Pointers { values, words }) = &mut self.pointers {
             let thread = at.thread;
             let resolver = &mut *at.resolver;
-            let code = &mut self.frames.code;
+            let code = &mut self.frames;
             let each =
                 |access: &Access, bytes: Option<&[u8]>| words.access(resolver, code, thread, access, bytes);
             if !values.next(thread, accesses, each)? {

@@ -9,7 +9,7 @@ use crate::code_files::CodeFiles;
 
 /// What is known of instructions that access by a frame's registers.
 #[derive(Debug, Default)]
-pub(crate) struct FrameEntries {
+pub(super) struct FrameEntries {
     files: CodeFiles,
     /// By the instruction's number: bytes from what it accesses to the CFA.
     known: Vec<Option<Option<i64>>>,
@@ -19,7 +19,7 @@ impl FrameEntries {
     /// The CFA of the function that makes an access with that instruction; nothing where it goes by another register, or where
     /// nothing tells.
     #[inline]
-    pub(crate) fn cfa(&mut self, resolver: &Resolver, code: CodeId, access: &Access) -> Option<VirtAddr> {
+    pub(super) fn cfa(&mut self, resolver: &Resolver, code: CodeId, access: &Access) -> Option<VirtAddr> {
         let index = code.0 as usize;
         if index >= self.known.len() {
             self.known.resize(index + 1, None);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use memref::{Access, Allocation, Event, ThreadId};
+use memref::{Access, Allocation, Event, ThreadId, VirtAddr};
 use symbols::{HeapChange, Resolver};
 use trace_format::{Filter, KindSet};
 
@@ -30,6 +30,7 @@ impl Session {
             stacks,
             tool,
             places: Vec::new(),
+            cfas: Vec::new(),
             chosen: Vec::new(),
             told: HashMap::new(),
         };
@@ -45,6 +46,7 @@ struct InContext<'a, T: ?Sized> {
     stacks: &'a mut Stacks,
     tool: &'a mut T,
     places: Vec<CallPlace>,
+    cfas: Vec<Option<VirtAddr>>,
     chosen: Vec<Access>,
     /// The accesses of each thread so far.
     told: HashMap<ThreadId, u64>,
@@ -53,11 +55,13 @@ struct InContext<'a, T: ?Sized> {
 impl<T: Tool + ?Sized> Tool for InContext<'_, T> {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         self.places.clear();
+        self.cfas.clear();
         if self.is_all {
             for access in accesses {
                 self.places.push(self.stacks.access(at, access));
+                self.cfas.push(self.stacks.cfa(at.thread));
             }
-            return self.tool.accesses(&mut at.with(&self.places), accesses);
+            return self.tool.accesses(&mut at.with(&self.places, &self.cfas), accesses);
         }
         self.chosen.clear();
         let begin = self.told.get(&at.thread).copied().unwrap_or_default();
@@ -66,19 +70,20 @@ impl<T: Tool + ?Sized> Tool for InContext<'_, T> {
             if self.filter.admits_access(index, access) {
                 self.chosen.push(*access);
                 self.places.push(place);
+                self.cfas.push(self.stacks.cfa(at.thread));
             }
         }
         self.told.insert(at.thread, begin + accesses.len() as u64);
         if self.chosen.is_empty() {
             return Ok(());
         }
-        self.tool.accesses(&mut at.with(&self.places), &self.chosen)
+        self.tool.accesses(&mut at.with(&self.places, &self.cfas), &self.chosen)
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
         let place = self.stacks.event(at, event);
         if self.filter.admits(event) {
-            self.tool.event(&mut at.with(place.as_slice()), event)?;
+            self.tool.event(&mut at.with(place.as_slice(), &[]), event)?;
         }
         Ok(())
     }

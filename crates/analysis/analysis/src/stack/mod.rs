@@ -36,7 +36,6 @@ mod tests;
 mod transfer;
 
 pub use context::{CallContext, ContextId, Contexts, EnteredBy};
-pub(crate) use entry::FrameEntries;
 pub use names::{CalledFunction, StackNames};
 pub use place::{BlockPlaces, CallPlace};
 pub use shadow::{StackFrame, Stacks};

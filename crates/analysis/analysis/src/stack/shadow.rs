@@ -10,6 +10,7 @@ use symbols::{CodeId, FunctionId, Resolver, VariableId, VariableKind};
 use trace_format::ExecutedFrame;
 
 use super::context::{ContextId, Contexts, EnteredBy};
+use super::entry::FrameEntries;
 use super::place::{BlockPlaces, CallPlace};
 use super::steps::{BlockStep, BlockSteps};
 use super::transfer::{CallEdge, Instructed, Instructions};
@@ -60,6 +61,8 @@ struct ShadowStack {
     /// The memory that it lies in, and the address of the last return address that was written or read on it.
     memory: Option<VariableId>,
     near: u64,
+    /// The function that runs outermost, of which nobody saw the call, and the canonical frame address that one of its accesses told.
+    outermost: Option<(FunctionId, VirtAddr)>,
     /// When it was left.
     left: u64,
 }
@@ -69,7 +72,7 @@ struct ShadowStack {
 pub struct StackFrame {
     /// The function that runs in it.
     pub function: FunctionId,
-    /// The address after that of its return address, where the call was seen.
+    /// The canonical frame address, which is that after its return address, where the call was seen or an access told.
     pub cfa: Option<VirtAddr>,
     /// The call of its own that it waits for; nothing where it runs.
     pub call: Option<VirtAddr>,
@@ -80,6 +83,8 @@ pub struct StackFrame {
 struct ThreadStacks {
     stacks: Vec<ShadowStack>,
     now: Activation,
+    /// The canonical frame address of the function that made the last access.
+    cfa: Option<VirtAddr>,
     /// Changes of the stack so far.
     changes: u64,
 }
@@ -87,11 +92,23 @@ struct ThreadStacks {
 impl ThreadStacks {
     fn new(context: ContextId) -> Self {
         let now = Activation { context, function: NOWHERE, before: NOWHERE, stack: 0 };
-        Self { stacks: vec![ShadowStack::default()], now, changes: 0 }
+        Self { stacks: vec![ShadowStack::default()], now, cfa: None, changes: 0 }
     }
 
     fn frames(&mut self) -> &mut Vec<CallFrame> {
         &mut self.stacks[self.now.stack].frames
+    }
+
+    /// The canonical frame address of the function that runs.
+    #[inline]
+    fn frame_address(&self) -> Option<VirtAddr> {
+        let stack = &self.stacks[self.now.stack];
+        match stack.frames.last() {
+            Some(frame) => Some(VirtAddr(frame.slot + 8)),
+            None => {
+                stack.outermost.filter(|(function, _)| *function == self.now.function).map(|(_, cfa)| cfa)
+            }
+        }
     }
 
     /// Goes to the stack on which a return address lies, where that is another one. True where it is a new one.
@@ -214,7 +231,11 @@ impl ThreadStacks {
         let called = stack.frames.get(above);
         let function = called.map_or(self.now.function, |frame| frame.caller.function);
         let call = called.map(|frame| frame.site);
-        let cfa = above.checked_sub(1).map(|index| VirtAddr(stack.frames[index].slot + 8));
+        let own = || stack.outermost.filter(|(outermost, _)| *outermost == function).map(|(_, cfa)| cfa);
+        let cfa = match above.checked_sub(1) {
+            Some(index) => Some(VirtAddr(stack.frames[index].slot + 8)),
+            None => own(),
+        };
         (function.0 < NOWHERE.0).then_some(StackFrame { function, cfa, call })
     }
 
@@ -297,6 +318,7 @@ pub struct Stacks {
     blocks: BlockPlaces,
     seen: SeenCodes,
     steps: BlockSteps,
+    entries: FrameEntries,
 }
 
 impl Stacks {
@@ -304,11 +326,6 @@ impl Stacks {
     pub fn new(session: &Session) -> Self {
         let begun_inside = session.begun_inside().into_iter().collect();
         Self { begun_inside, blocks: BlockPlaces::of(session), ..Self::default() }
-    }
-
-    /// Whether recording began in the midst of a process, of which functions had been called before.
-    pub(crate) fn has_begun_inside(&self, process: ProcessId) -> bool {
-        self.begun_inside.contains(&process)
     }
 
     /// Where each block so far was allocated.
@@ -337,12 +354,25 @@ impl Stacks {
             let known = *self.instructions.get(at.resolver, access.ip, seen.code);
             running.reconcile(access.ip, &known);
         }
+        running.cfa = running.frame_address();
+        if running.cfa.is_none()
+            && let Some(cfa) = self.entries.cfa(at.resolver, seen.code, access)
+        {
+            running.cfa = Some(cfa);
+            running.stacks[running.now.stack].outermost = Some((running.now.function, cfa));
+        }
         let context = match seen.edge.of_access(access) {
             CallEdge::Call => self.call(at, access.ip, access.addr, seen.code),
             CallEdge::Return => self.ret(at, access.addr),
             CallEdge::None => running.now.context,
         };
         CallPlace { context, code: seen.code }
+    }
+
+    /// The canonical frame address of the function that made the last access of a thread, where it is known.
+    #[inline]
+    pub fn cfa(&self, thread: ThreadId) -> Option<VirtAddr> {
+        self.threads.get(thread.0 as usize)?.as_ref()?.cfa
     }
 
     /// Follows executions, which are the thread's next events.
@@ -408,6 +438,11 @@ impl Stacks {
         }
         running.leave(slot.0, false);
         let context = running.now.context;
+        let stack = &mut running.stacks[running.now.stack];
+        if stack.frames.last().is_none_or(|frame| frame.slot != slot.0) {
+            // It returns from a function that nobody saw called.
+            stack.outermost = None;
+        }
         // Where this was no call's return address, the next access tells where it led.
         running.now.function = NOWHERE;
         running.leave(slot.0, true);

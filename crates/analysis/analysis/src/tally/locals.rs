@@ -10,7 +10,7 @@ use symbols::{CodeId, FunctionId, LocalId, Resolver, VariableId, VariableKind};
 use super::numbering::Numbered;
 use super::slot::slot;
 use crate::machine::Machine;
-use crate::stack::{FrameEntries, StackFrame, Stacks};
+use crate::stack::Stacks;
 use crate::{Moment, Session, has_stacks};
 
 /// What an access is counted to.
@@ -73,9 +73,6 @@ pub(crate) struct Locals {
     places: FxHashMap<(FunctionId, i64), FramePlace>,
     /// The same where that depends on the instruction.
     by_code: FxHashMap<(CodeId, FunctionId, i64), LocalPlace>,
-    /// The canonical frame addresses of the functions with which threads began, whose calls nobody saw.
-    outermost: FxHashMap<ThreadId, u64>,
-    entries: FrameEntries,
 }
 
 impl Locals {
@@ -94,8 +91,6 @@ impl Locals {
             last: None,
             places: FxHashMap::default(),
             by_code: FxHashMap::default(),
-            outermost: FxHashMap::default(),
-            entries: FrameEntries::default(),
         }
     }
 
@@ -137,7 +132,7 @@ impl Locals {
         addr: VirtAddr,
     ) -> Option<AccessedLocal> {
         let code = at.resolver.resolve_code(ip);
-        let place = self.place_of(at, code, addr, None);
+        let place = self.place_of(at, code, addr);
         self.local_in(place)
     }
 
@@ -151,17 +146,11 @@ impl Locals {
     #[inline]
     fn place(&mut self, at: &mut Moment<'_>, access: &Access) -> LocalPlace {
         let code = self.stacks.access(at, access).code;
-        self.place_of(at, code, access.addr, Some(access))
+        self.place_of(at, code, access.addr)
     }
 
     #[inline]
-    fn place_of(
-        &mut self,
-        at: &mut Moment<'_>,
-        code: CodeId,
-        addr: VirtAddr,
-        access: Option<&Access>,
-    ) -> LocalPlace {
+    fn place_of(&mut self, at: &mut Moment<'_>, code: CodeId, addr: VirtAddr) -> LocalPlace {
         let variable = at.resolver.resolve_data(addr).variable;
         let is_stack = self.is_stack(at.resolver, variable);
         let Some(frame) = self.stacks.frame(at.thread, variable, is_stack, addr) else {
@@ -171,15 +160,11 @@ impl Locals {
             self.last = Some((variable, at.thread));
             self.threads.entry(variable).or_default().insert(at.thread);
         }
-        let cfa = frame.cfa.map(|cfa| cfa.0).or_else(|| {
-            let known = self.outermost.get(&at.thread).copied();
-            known.or_else(|| self.find_outermost(at, code, frame, access?))
-        });
-        let Some(cfa) = cfa else {
+        let Some(cfa) = frame.cfa else {
             return LocalPlace::whole(self.things.number(LocalThing::Frame(frame.function)));
         };
-        let offset = addr.0.wrapping_sub(cfa) as i64;
-        if offset >= 0 && frame.cfa.is_none() {
+        let offset = addr.0.wrapping_sub(cfa.0) as i64;
+        if offset >= 0 {
             // Above the outermost frame lie the arguments and the environment.
             return LocalPlace::whole(self.of_variable(variable));
         }
@@ -204,24 +189,6 @@ impl Locals {
         }
         self.by_code.insert(key, place);
         place
-    }
-
-    /// The same of the function with which a thread began, where one of its own accesses tells.
-    #[cold]
-    fn find_outermost(
-        &mut self,
-        at: &mut Moment<'_>,
-        code: CodeId,
-        frame: StackFrame,
-        access: &Access,
-    ) -> Option<u64> {
-        let function = at.resolver.names().code(code)?.function_id;
-        if frame.call.is_some() || function != frame.function || self.stacks.has_begun_inside(at.process) {
-            return None;
-        }
-        let cfa = self.entries.cfa(at.resolver, code, access)?.0;
-        self.outermost.insert(at.thread, cfa);
-        Some(cfa)
     }
 
     /// What lies at a place of a function's frame, for the first time.
