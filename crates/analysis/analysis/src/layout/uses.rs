@@ -190,13 +190,12 @@ impl TypeUses {
     }
 
     fn access(&mut self, at: &mut Moment<'_>, access: &Access) {
-        let local = self.variables.local(at, access);
+        let code = self.variables.follow(at, access);
         let variable = at.resolver.resolve_data(access.addr).variable;
-        let is_in_block = local.is_none() && self.types.block_of(variable).is_some();
-        let place = match local {
-            Some(local) => self.variables.place_in_local(at, local),
-            None if is_in_block => self.types.place(variable, access.addr),
-            None => self.variables.place_in_static(at, variable, access.addr),
+        let is_in_block = self.types.block_of(variable).is_some();
+        let place = match is_in_block {
+            true => self.types.place(variable, access.addr),
+            false => self.variables.place(at, code, variable, access.addr),
         };
         self.heap += u64::from(is_in_block);
         let Some(place) = place else { return };
@@ -213,7 +212,7 @@ impl TypeUses {
                 *counted.lines.entry(line).or_default() += 1;
             }
         }
-        match self.types.code().known(at.resolver.resolve_code(access.ip)) {
+        match self.types.code().known(code) {
             // A variable has its type, whatever the instruction knows.
             _ if !is_in_block => counted.direct += 1,
             Some(known) if known.is_named => counted.direct += 1,
@@ -248,10 +247,10 @@ impl TypeUses {
         let ranges: Vec<_> = reads.chain(op.written().map(|range| (range, true))).collect();
         for ((addr, len), writes) in ranges.into_iter().filter(|((_, len), _)| *len > 0) {
             let variable = at.resolver.resolve_data(addr).variable;
-            let place = match self.variables.local_at(at, op.ip, addr) {
-                Some(local) => self.variables.place_in_local(at, local),
-                None if self.types.block_of(variable).is_some() => self.types.place(variable, addr),
-                None => self.variables.place_in_static(at, variable, addr),
+            let code = at.resolver.resolve_code(op.ip);
+            let place = match self.types.block_of(variable).is_some() {
+                true => self.types.place(variable, addr),
+                false => self.variables.place(at, code, variable, addr),
             };
             let Some(place) = place else { continue };
             self.touch(place, len);

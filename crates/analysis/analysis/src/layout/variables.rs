@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use memref::{Access, Event, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
-use symbols::{TypeKind, TypeLayout, VariableId};
+use symbols::{CodeId, TypeKind, TypeLayout, VariableId};
 
 use super::HeapTypes;
 use super::heap_types::{MOST_BYTES, TypeTable, TypedPlace};
@@ -90,24 +90,33 @@ impl VariableTypes {
         }
     }
 
-    /// The local variable that an access is to, which has to be asked of each access in its order.
+    /// An access, of which stacks have to know whatever it is to. Returns its instruction.
     #[inline]
-    pub(super) fn local(&mut self, at: &mut Moment<'_>, access: &Access) -> Option<AccessedLocal> {
-        self.locals.as_mut()?.local(at, access)
+    pub(super) fn follow(&mut self, at: &mut Moment<'_>, access: &Access) -> CodeId {
+        match &mut self.locals {
+            Some(locals) => locals.follow(at, access),
+            None => at.resolver.resolve_code(access.ip),
+        }
     }
 
-    /// The same of any address, by the frames as they are.
-    pub(super) fn local_at(
+    /// Where in its type an address is that an instruction reaches, by the frames as they are; nothing where it is in no variable that has
+    /// fields.
+    #[inline]
+    pub(super) fn place(
         &mut self,
         at: &mut Moment<'_>,
-        ip: VirtAddr,
+        code: CodeId,
+        variable: VariableId,
         addr: VirtAddr,
-    ) -> Option<AccessedLocal> {
-        self.locals.as_mut()?.local_at(at, ip, addr)
+    ) -> Option<TypedPlace> {
+        match self.locals.as_mut().and_then(|locals| locals.local_at(at, code, addr)) {
+            Some(local) => self.place_in_local(at, local),
+            None => self.place_in_static(at, variable, addr),
+        }
     }
 
     /// Where in its type an access to a local variable is.
-    pub(super) fn place_in_local(&mut self, at: &mut Moment<'_>, local: AccessedLocal) -> Option<TypedPlace> {
+    fn place_in_local(&mut self, at: &mut Moment<'_>, local: AccessedLocal) -> Option<TypedPlace> {
         let known = *slot(&mut self.of_local, local.number);
         let type_ = known.unwrap_or_else(|| {
             let names = at.resolver.names();
@@ -130,7 +139,7 @@ impl VariableTypes {
     }
 
     /// Where in its type an address in a static variable is.
-    pub(super) fn place_in_static(
+    fn place_in_static(
         &mut self,
         at: &mut Moment<'_>,
         variable: VariableId,

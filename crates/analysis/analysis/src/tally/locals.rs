@@ -123,15 +123,20 @@ impl Locals {
         self.local_in(place)
     }
 
-    /// The local variable that an address lies in which the instruction at `ip` reaches otherwise than by an access, by the frames as
-    /// the last access left them.
+    /// An access, which frames follow. Returns its instruction.
+    #[inline]
+    pub(crate) fn follow(&mut self, at: &mut Moment<'_>, access: &Access) -> CodeId {
+        self.stacks.access(at, access).code
+    }
+
+    /// The local variable that an address lies in which an instruction reaches, by the frames as the last access left them.
+    #[inline]
     pub(crate) fn local_at(
         &mut self,
         at: &mut Moment<'_>,
-        ip: VirtAddr,
+        code: CodeId,
         addr: VirtAddr,
     ) -> Option<AccessedLocal> {
-        let code = at.resolver.resolve_code(ip);
         let place = self.place_of(at, code, addr);
         self.local_in(place)
     }
@@ -145,7 +150,7 @@ impl Locals {
 
     #[inline]
     fn place(&mut self, at: &mut Moment<'_>, access: &Access) -> LocalPlace {
-        let code = self.stacks.access(at, access).code;
+        let code = self.follow(at, access);
         self.place_of(at, code, access.addr)
     }
 

@@ -76,7 +76,6 @@ impl LocalVariable {
 pub struct LocalId(pub u32);
 
 /// Those of a function, of several that share a byte the innermost and smallest first.
-
 type FunctionLocals = Arc<[Arc<LocalVariable>]>;
 
 /// The locals of the functions of each unit.
