@@ -1,4 +1,5 @@
-//! Copies by functions of the C library whose source and destination overlap, where the function does not allow it (C17, 7.24.2).
+//! Copies by functions of the C library: those whose source and destination overlap, where the function does not allow it (C17, 7.24.2),
+//! and what each one stores ([`super::overruns`]).
 //!
 //! memcpy and memmove are one function in glibc, so what was called is known from the call alone ([`Callees`]): a call by a pointer, and
 //! one that the compiler put into the caller, is none of these. Where the library's own instructions were recorded, what they load and
@@ -22,9 +23,32 @@ use crate::stack::CallPlace;
 /// A function that is called uses no more of the stack below its return address.
 const MOST_FRAME: u64 = 4096;
 
-/// Functions that must not be given what overlaps, each with whether it copies a string.
-const FUNCTIONS: [(&str, bool); 5] =
-    [("memcpy", false), ("mempcpy", false), ("wmemcpy", false), ("strcpy", true), ("stpcpy", true)];
+/// What of a function's accesses tells of its source and destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CopyWay {
+    /// All, and they must not overlap.
+    Exactly,
+    /// What it stores, and they must not overlap.
+    Strings,
+    /// What it stores.
+    Stores,
+}
+
+/// Functions that store one row of bytes, all of which their caller asked for.
+const FUNCTIONS: [(&str, CopyWay); 12] = [
+    ("memcpy", CopyWay::Exactly),
+    ("mempcpy", CopyWay::Exactly),
+    ("wmemcpy", CopyWay::Exactly),
+    ("strcpy", CopyWay::Strings),
+    ("stpcpy", CopyWay::Strings),
+    ("memmove", CopyWay::Stores),
+    ("memset", CopyWay::Stores),
+    ("strncpy", CopyWay::Stores),
+    ("stpncpy", CopyWay::Stores),
+    ("strcat", CopyWay::Stores),
+    ("strncat", CopyWay::Stores),
+    ("wcscpy", CopyWay::Stores),
+];
 
 fn is_known(name: &str) -> bool {
     known(name).is_some()
@@ -32,15 +56,15 @@ fn is_known(name: &str) -> bool {
 
 fn known(name: &str) -> Option<CopyFunction> {
     let name = library_function(name);
-    let (name, is_of_string) = *FUNCTIONS.iter().find(|(known, _)| *known == name)?;
-    Some(CopyFunction { name, is_of_string })
+    let (name, way) = *FUNCTIONS.iter().find(|(known, _)| *known == name)?;
+    Some(CopyFunction { name, way })
 }
 
 /// One of the functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CopyFunction {
     name: &'static str,
-    is_of_string: bool,
+    way: CopyWay,
 }
 
 /// A copy that must not have been made.
@@ -53,6 +77,26 @@ pub(super) struct OverlappingCopy {
     pub(super) place: Option<CallPlace>,
 }
 
+/// What a call stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StoredCopy {
+    pub(super) function: &'static str,
+    pub(super) bytes: Range<u64>,
+    /// The call, and where its return address was.
+    pub(super) call: CodeId,
+    pub(super) slot: VirtAddr,
+    /// The canonical frame address of the function that made it.
+    pub(super) caller: Option<VirtAddr>,
+    pub(super) place: Option<CallPlace>,
+}
+
+/// What is to be said of a copy, and looked at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EndedCopy {
+    pub(super) overlapping: Option<OverlappingCopy>,
+    pub(super) stored: Option<StoredCopy>,
+}
+
 /// Looks at copies.
 #[derive(Debug, Default)]
 pub(super) struct OverlappingCopies {
@@ -62,12 +106,13 @@ pub(super) struct OverlappingCopies {
     running: FxHashMap<ThreadId, RunningCopy>,
 }
 
-/// Whether an instruction is one of those that the library copies with.
+/// Whether an instruction is one of the library's, and of those that it copies with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copying {
     No,
     Exactly,
     Strings,
+    Otherwise,
 }
 
 impl Copying {
@@ -77,7 +122,8 @@ impl Copying {
         match c_library_function(name) {
             Some(function) if is_exact_copy(function) => Self::Exactly,
             Some(function) if is_string(function) => Self::Strings,
-            _ => Self::No,
+            Some(_) => Self::Otherwise,
+            None => Self::No,
         }
     }
 }
@@ -95,6 +141,9 @@ struct RunningCopy {
     function: CopyFunction,
     /// Where its return address is.
     slot: VirtAddr,
+    call: CodeId,
+    /// The canonical frame address of its caller.
+    caller: Option<VirtAddr>,
     first: Option<FirstLoad>,
     /// The lowest address that was loaded from, and is no whole number of the first load's bytes.
     unaligned: u64,
@@ -102,24 +151,36 @@ struct RunningCopy {
     is_repeated: bool,
     loads: Range<u64>,
     stores: Range<u64>,
+    /// What the library's instructions stored, whichever they are.
+    stored: Range<u64>,
     /// Of the first store.
     place: Option<CallPlace>,
 }
 
+/// A range, and one more in it.
+fn join(range: &mut Range<u64>, bytes: Range<u64>) {
+    *range = match range.is_empty() {
+        true => bytes,
+        false => range.start.min(bytes.start)..range.end.max(bytes.end),
+    };
+}
+
 impl OverlappingCopies {
-    /// A call, by the access that stores its return address.
+    /// A call, by the access that stores its return address, and the canonical frame address of the function that makes it.
     pub(super) fn called(
         &mut self,
         resolver: &mut Resolver,
         thread: ThreadId,
         code: CodeId,
         access: &Access,
+        caller: Option<VirtAddr>,
     ) {
         let callees = &mut self.callees;
         let look = || callees.of(resolver, access.ip, is_known).and_then(|name| known(&name));
         let function = *self.calls.entry(code).or_insert_with(look);
         if let Some(function) = function {
-            self.running.insert(thread, RunningCopy::new(function, access.addr));
+            self.running
+                .insert(thread, RunningCopy { caller, ..RunningCopy::new(function, access.addr, code) });
         }
     }
 
@@ -151,55 +212,69 @@ impl OverlappingCopies {
             Some(name) if !callees.names_static(resolver, access.ip) => Copying::named(&name),
             _ => Copying::No,
         });
-        let expected = if copy.function.is_of_string { Copying::Strings } else { Copying::Exactly };
-        if *copying == expected {
-            copy.add(access, place);
+        let copying = *copying;
+        if copying != Copying::No && access.kind.writes() {
+            copy.place = copy.place.or(place);
+            join(&mut copy.stored, access.addr.0..access.addr.0.saturating_add(access.size.into()));
+        }
+        match (copy.function.way, copying) {
+            (CopyWay::Exactly, Copying::Exactly) | (CopyWay::Strings, Copying::Strings) => copy.add(access),
+            _ => {}
         }
     }
 
-    /// A return by the address there: what the call that ends by it did, if it must not.
-    pub(super) fn returned(&mut self, thread: ThreadId, slot: VirtAddr) -> Option<OverlappingCopy> {
+    /// A return by the address there: what the call that ends by it did.
+    pub(super) fn returned(&mut self, thread: ThreadId, slot: VirtAddr) -> Option<EndedCopy> {
         // One whose return was not seen was left otherwise.
         self.running.get(&thread).filter(|copy| copy.slot <= slot)?;
-        self.running.remove(&thread).filter(|copy| copy.slot == slot)?.overlapping()
+        let copy = self.running.remove(&thread).filter(|copy| copy.slot == slot)?;
+        Some(EndedCopy { overlapping: copy.overlapping(), stored: copy.stored() })
     }
 }
 
 impl RunningCopy {
-    fn new(function: CopyFunction, slot: VirtAddr) -> Self {
+    fn new(function: CopyFunction, slot: VirtAddr, call: CodeId) -> Self {
         let unaligned = u64::MAX;
         Self {
             function,
             slot,
+            call,
+            caller: None,
             first: None,
             unaligned,
             is_repeated: false,
             loads: 0..0,
             stores: 0..0,
+            stored: 0..0,
             place: None,
         }
     }
 
-    fn add(&mut self, access: &Access, place: Option<CallPlace>) {
+    fn stored(&self) -> Option<StoredCopy> {
+        let Self { function, slot, call, caller, place, .. } = *self;
+        let bytes = self.stored.clone();
+        (!bytes.is_empty()).then_some(StoredCopy {
+            function: function.name,
+            bytes,
+            call,
+            slot,
+            caller,
+            place,
+        })
+    }
+
+    fn add(&mut self, access: &Access) {
         let bytes = access.addr.0..access.addr.0.saturating_add(access.size.into());
-        let join = |range: &mut Range<u64>| {
-            *range = if range.is_empty() {
-                bytes.clone()
-            } else {
-                range.start.min(bytes.start)..range.end.max(bytes.end)
-            };
-        };
         if access.kind.reads() {
             self.is_repeated |= self.first.is_some_and(|first| first.addr == access.addr.0);
             let load = FirstLoad { addr: access.addr.0, bytes: access.size.max(1).into() };
             if !load.addr.is_multiple_of(self.first.get_or_insert(load).bytes) {
                 self.unaligned = self.unaligned.min(access.addr.0);
             }
-            join(&mut self.loads);
+            join(&mut self.loads, bytes.clone());
         }
         if access.kind.writes() {
-            self.place = self.place.or(place);
-            join(&mut self.stores);
+            join(&mut self.stores, bytes);
         }
     }
 
@@ -208,7 +283,8 @@ impl RunningCopy {
         let FirstLoad { addr: first, bytes: size } = self.first?;
         let vector = first..=first.saturating_add(size - 1);
         // Of what was not recorded nobody knows where it began.
-        let sources = if !self.function.is_of_string {
+        let is_of_string = self.function.way == CopyWay::Strings;
+        let sources = if !is_of_string {
             (self.loads.end - self.loads.start == len).then_some(self.loads.start..=self.loads.start)?
         } else if !first.is_multiple_of(size) {
             first..=first
@@ -218,7 +294,7 @@ impl RunningCopy {
         } else {
             vector
         };
-        if self.function.is_of_string && self.loads.end.saturating_sub(*sources.start()) < len {
+        if is_of_string && self.loads.end.saturating_sub(*sources.start()) < len {
             return None;
         }
         let destination = self.stores.start;
@@ -266,9 +342,9 @@ mod tests {
 
     fn run(name: &str, accesses: &[(AccessKind, u64, u32)]) -> Option<String> {
         let function = known(name).expect("it is a known function");
-        let mut copy = RunningCopy::new(function, VirtAddr(0x7000));
+        let mut copy = RunningCopy::new(function, VirtAddr(0x7000), CodeId(0));
         for &(kind, addr, size) in accesses {
-            copy.add(&Access { cycle: 0, ip: VirtAddr(1), addr: VirtAddr(addr), size, kind }, None);
+            copy.add(&Access { cycle: 0, ip: VirtAddr(1), addr: VirtAddr(addr), size, kind });
         }
         copy.overlapping().map(|found| found.what)
     }
@@ -276,15 +352,15 @@ mod tests {
     #[test]
     fn functions_are_known_by_what_is_called() {
         for (name, expect) in [
-            ("memcpy", Some(false)),
-            ("memcpy@plt", Some(false)),
-            ("__memcpy_chk@plt", Some(false)),
-            ("__strcpy_chk", Some(true)),
-            ("memmove", None),
-            ("__memmove_chk", None),
-            ("strcat", None),
+            ("memcpy", Some(CopyWay::Exactly)),
+            ("memcpy@plt", Some(CopyWay::Exactly)),
+            ("__memcpy_chk@plt", Some(CopyWay::Exactly)),
+            ("__strcpy_chk", Some(CopyWay::Strings)),
+            ("memmove", Some(CopyWay::Stores)),
+            ("__memmove_chk", Some(CopyWay::Stores)),
+            ("strcmp", None),
         ] {
-            assert_eq!(known(name).map(|function| function.is_of_string), expect, "{name}");
+            assert_eq!(known(name).map(|function| function.way), expect, "{name}");
         }
     }
 

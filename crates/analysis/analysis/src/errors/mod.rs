@@ -18,6 +18,7 @@ mod frames;
 mod inner;
 mod leaks;
 mod operators;
+mod overruns;
 mod pointers;
 mod reach;
 mod tool;

@@ -12,12 +12,13 @@ use symbols::{BlockId, BlockState, HeapBlock, HeapChange, RegionId, Resolver, Va
 use super::arrays::{ArrayBase, ArrayBounds, StackAccess};
 use super::blocks::{FollowedBlock, FollowedBlocks, is_right_release};
 use super::compares::ComparingLoads;
-use super::copies::{OverlappingCopies, OverlappingCopy, overlapping_block};
+use super::copies::{EndedCopy, OverlappingCopies, OverlappingCopy, overlapping_block};
 use super::exact::ExactLoads;
 use super::found::{ErrorKey, FoundError, MemoryError, MemoryErrorKind, named};
 use super::frames::{FrameChange, FrameCode};
 use super::inner::KeptByLibraries;
 use super::operators::{CalledOperator, CalledOperators};
+use super::overruns::overrun;
 use super::pointers::PointerWords;
 use super::unwritten::{DecidedBy, UnwrittenBytes, UnwrittenDecision};
 use super::values::AccessValues;
@@ -395,10 +396,17 @@ impl MemoryErrors {
         let (place, cfa) = (at.places.get(index).copied(), at.cfas.get(index).copied().flatten());
         self.arrays.on_stack(at.resolver, at.thread, StackAccess { code, access: *access, place }, cfa);
         match self.frames.change(at.resolver, access) {
-            FrameChange::Call => self.copies.called(at.resolver, at.thread, code, access),
+            FrameChange::Call => self.copies.called(at.resolver, at.thread, code, access, cfa),
             FrameChange::Return => {
-                if let Some(copy) = self.copies.returned(at.thread, access.addr) {
+                let EndedCopy { overlapping, stored } =
+                    self.copies.returned(at.thread, access.addr).unwrap_or_default();
+                if let Some(copy) = overlapping {
                     self.overlap(at, copy);
+                }
+                if let Some(copy) = stored
+                    && let Some(error) = overrun(at.resolver, &copy)
+                {
+                    self.add(ErrorKey::new(MemoryErrorKind::OutOfBounds, copy.place, None), || error);
                 }
             }
             FrameChange::None => {}

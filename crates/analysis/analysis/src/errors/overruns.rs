@@ -1,0 +1,60 @@
+//! Copies by the C library that begin in a variable and end behind it. A function that is handed a variable's address knows nothing of
+//! its end, so this is told by what it stored: one row of bytes, which its caller asked for.
+//!
+//! Variables are those that debug information has a type of: static ones, and locals of the function that made the call. Where several
+//! lie at the same place, at different times, all of them have to be shorter.
+
+use memref::VirtAddr;
+use symbols::{Resolver, VariableKind};
+
+use super::copies::StoredCopy;
+use super::found::FoundError;
+use crate::amount;
+
+/// What a copy stored behind the variable that it begins in.
+pub(super) fn overrun(resolver: &mut Resolver, copy: &StoredCopy) -> Option<FoundError> {
+    let begin = copy.bytes.start;
+    let frame = copy.slot.0..copy.caller.map_or(0, |cfa| cfa.0);
+    let known = match frame.contains(&begin) {
+        true => local(resolver, copy, frame.end),
+        false => of_module(resolver, VirtAddr(begin)),
+    };
+    let ShortVariable { name, end } = known?;
+    let over = copy.bytes.end.checked_sub(end).filter(|over| *over > 0)?;
+    let len = copy.bytes.end - begin;
+    let what =
+        format!("{} of {} ends {} behind {name}", copy.function, amount(len, "byte"), amount(over, "byte"));
+    Some(FoundError::new(what, len, name, None))
+}
+
+/// A variable, and the first address behind it.
+struct ShortVariable {
+    name: String,
+    end: u64,
+}
+
+fn of_module(resolver: &mut Resolver, addr: VirtAddr) -> Option<ShortVariable> {
+    let place = resolver.resolve_data(addr);
+    let variable = resolver.names().variable(place.variable)?;
+    if variable.kind != VariableKind::Static {
+        return None;
+    }
+    let bytes = resolver.type_of(addr)?.bytes;
+    let is_known = bytes > 0 && variable.bytes > 0;
+    let end = addr.0 - place.offset + bytes.max(variable.bytes);
+    is_known.then(|| ShortVariable { name: variable.name.to_string(), end })
+}
+
+/// A local variable of the function that made the call, by its canonical frame address.
+fn local(resolver: &Resolver, copy: &StoredCopy, cfa: u64) -> Option<ShortVariable> {
+    let names = resolver.names();
+    let function = names.code(copy.call)?.function_id;
+    let offset = copy.bytes.start.wrapping_sub(cfa) as i64;
+    let there = names.local_there(function, offset, copy.call)?;
+    let all = names.locals_at(function, offset).into_iter().filter_map(|id| names.local(function, id));
+    let ends =
+        all.map(|local| (local.bytes > 0).then(|| cfa.wrapping_add_signed(local.offset) + local.bytes));
+    // One whose size nobody knows may be any.
+    let end = ends.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+    Some(ShortVariable { name: names.local(function, there)?.name.to_string(), end })
+}

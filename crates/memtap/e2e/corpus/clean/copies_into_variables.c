@@ -1,0 +1,68 @@
+// Copies that end where their variable does: arrays beside each other, structures with arrays, variables of blocks that share their place,
+// the second of two in a row, and a rest of a block of the stack that has no name.
+// command: errors
+// expect: nothing
+// flags: -U_FORTIFY_SOURCE
+#include <alloca.h>
+#include <stdio.h>
+#include <string.h>
+#include "../hide.h"
+
+struct line {
+    char head[8], text[24];
+    int tail[4];
+};
+
+static char one[16], other[16];
+static struct line lines[4];
+
+NOINLINE static int fill(const char *text, int len)
+{
+    char first[16], second[16];
+    struct line line, copy[3];
+    memset(HIDE((char *)first), 'a', len);
+    memcpy(HIDE((char *)second), text, len);
+    strcpy(HIDE((char *)first), text);
+    memset(HIDE(&line), 0, sizeof line);
+    strncpy(HIDE((char *)line.head), text, 8);
+    // All of a structure by the address of its first member.
+    memcpy(HIDE((char *)copy[0].head), HIDE(&line), sizeof line);
+    memmove(HIDE(&copy[1]), HIDE(&copy[0]), 2 * sizeof line - sizeof line);
+    memcpy(HIDE(&copy[0]), HIDE(&lines[1]), 3 * sizeof line);
+    char *rest = alloca(HIDE(100));
+    memset(HIDE(rest), 'b', 100);
+    return HIDE((char *)second)[1] + HIDE(&line)->tail[1] + HIDE(&copy[2])->tail[2] + HIDE(rest)[7] + HIDE((char *)first)[2];
+}
+
+NOINLINE static int blocks(int len)
+{
+    int sum = 0;
+    if (len) {
+        char little[8];
+        memset(HIDE((char *)little), 1, 8);
+        sum += HIDE((char *)little)[3];
+    }
+    if (len) {
+        char large[200];
+        memset(HIDE((char *)large), 2, 200);
+        sum += HIDE((char *)large)[100];
+    }
+    for (int i = 0; i < 3; i++) {
+        long middle[9];
+        memset(HIDE((long *)middle), i, sizeof middle);
+        sum += HIDE((long *)middle)[8];
+    }
+    return sum;
+}
+
+int main(void)
+{
+    const char *text = HIDE((const char *)"fifteen letters");
+    strcpy(HIDE((char *)one), text);
+    strcpy(HIDE((char *)other), text);
+    memset(HIDE((struct line *)lines), 3, sizeof lines);
+    strcat(HIDE((char *)one) + 8, "");
+    memcpy(HIDE(&lines[2]), HIDE(&lines[0]), 2 * sizeof lines[0]);
+    printf("%d\n", fill(text, 16) + blocks(HIDE(8)) + HIDE((char *)other)[3]);
+    return 0;
+}
