@@ -20,6 +20,8 @@ use crate::amount;
 use crate::callees::{Callees, library_function};
 use crate::stack::CallPlace;
 
+/// Rows of bytes that are kept of one call; what copies from both ends joins them.
+const MOST_ROWS: usize = 64;
 /// A function that is called uses no more of the stack below its return address.
 const MOST_FRAME: u64 = 4096;
 
@@ -32,10 +34,12 @@ enum CopyWay {
     Strings,
     /// What it stores.
     Stores,
+    /// What functions that it calls store as well, and the kernel, of its caller's frame.
+    Inner,
 }
 
 /// Functions that store one row of bytes, all of which their caller asked for.
-const FUNCTIONS: [(&str, CopyWay); 12] = [
+const FUNCTIONS: [(&str, CopyWay); 23] = [
     ("memcpy", CopyWay::Exactly),
     ("mempcpy", CopyWay::Exactly),
     ("wmemcpy", CopyWay::Exactly),
@@ -48,6 +52,17 @@ const FUNCTIONS: [(&str, CopyWay); 12] = [
     ("strcat", CopyWay::Stores),
     ("strncat", CopyWay::Stores),
     ("wcscpy", CopyWay::Stores),
+    ("sprintf", CopyWay::Inner),
+    ("vsprintf", CopyWay::Inner),
+    ("snprintf", CopyWay::Inner),
+    ("vsnprintf", CopyWay::Inner),
+    ("gets", CopyWay::Inner),
+    ("fgets", CopyWay::Inner),
+    ("fread", CopyWay::Inner),
+    ("read", CopyWay::Inner),
+    ("pread", CopyWay::Inner),
+    ("recv", CopyWay::Inner),
+    ("readlink", CopyWay::Inner),
 ];
 
 fn is_known(name: &str) -> bool {
@@ -151,8 +166,9 @@ struct RunningCopy {
     is_repeated: bool,
     loads: Range<u64>,
     stores: Range<u64>,
-    /// What the library's instructions stored, whichever they are.
-    stored: Range<u64>,
+    /// What the library's instructions stored, whichever they are, and where the first one did.
+    stored: Vec<Range<u64>>,
+    first_store: Option<u64>,
     /// Of the first store.
     place: Option<CallPlace>,
 }
@@ -178,7 +194,11 @@ impl OverlappingCopies {
         let callees = &mut self.callees;
         let look = || callees.of(resolver, access.ip, is_known).and_then(|name| known(&name));
         let function = *self.calls.entry(code).or_insert_with(look);
-        if let Some(function) = function {
+        // What one that calls others is asked for is known by its own call.
+        let is_inside = |copy: &RunningCopy| copy.function.way == CopyWay::Inner && access.addr < copy.slot;
+        if let Some(function) = function
+            && !self.running.get(&thread).is_some_and(is_inside)
+        {
             self.running
                 .insert(thread, RunningCopy { caller, ..RunningCopy::new(function, access.addr, code) });
         }
@@ -199,8 +219,11 @@ impl OverlappingCopies {
         access: &Access,
         place: Option<CallPlace>,
     ) {
-        let copy = self.running.get_mut(&thread).filter(|copy| copy.slot.offset(SLOT_BYTES.into()) == cfa);
-        let Some(copy) = copy else { return };
+        let copy = self.running.get_mut(&thread).filter(|copy| {
+            let own = copy.slot.offset(SLOT_BYTES.into());
+            own == cfa || copy.function.way == CopyWay::Inner && cfa < own && access.kind.writes()
+        });
+        let Some(copy) = copy.filter(|copy| copy.can_be_asked_for(access.addr)) else { return };
         // The function's own frame; a vector of the source may begin there.
         let frame = cfa.0.saturating_sub(MOST_FRAME)..cfa.0;
         if frame.contains(&access.addr.0) && (access.kind.writes() || access.size <= SLOT_BYTES) {
@@ -214,12 +237,24 @@ impl OverlappingCopies {
         });
         let copying = *copying;
         if copying != Copying::No && access.kind.writes() {
-            copy.place = copy.place.or(place);
-            join(&mut copy.stored, access.addr.0..access.addr.0.saturating_add(access.size.into()));
+            copy.store(access.addr, access.size.into(), place);
         }
         match (copy.function.way, copying) {
             (CopyWay::Exactly, Copying::Exactly) | (CopyWay::Strings, Copying::Strings) => copy.add(access),
             _ => {}
+        }
+    }
+
+    /// The kernel wrote there, in a system call.
+    pub(super) fn kernel_stored(
+        &mut self,
+        thread: ThreadId,
+        (addr, len): (VirtAddr, u64),
+        place: Option<CallPlace>,
+    ) {
+        let copy = self.running.get_mut(&thread).filter(|copy| copy.function.way == CopyWay::Inner);
+        if let Some(copy) = copy.filter(|copy| copy.can_be_asked_for(addr)) {
+            copy.store(addr, len, place);
         }
     }
 
@@ -245,22 +280,43 @@ impl RunningCopy {
             is_repeated: false,
             loads: 0..0,
             stores: 0..0,
-            stored: 0..0,
+            stored: Vec::new(),
+            first_store: None,
             place: None,
         }
     }
 
+    /// Whether a store there may be one that the caller asked for: a function that calls others stores much that is its own.
+    fn can_be_asked_for(&self, addr: VirtAddr) -> bool {
+        let is_callers = || self.caller.is_some_and(|cfa| (self.slot..cfa).contains(&addr));
+        self.function.way != CopyWay::Inner || is_callers()
+    }
+
+    fn store(&mut self, addr: VirtAddr, len: u64, place: Option<CallPlace>) {
+        if len == 0 {
+            return;
+        }
+        self.place = self.place.or(place);
+        self.first_store.get_or_insert(addr.0);
+        let mut bytes = addr.0..addr.0.saturating_add(len);
+        self.stored.retain(|row| {
+            let is_apart = row.end < bytes.start || bytes.end < row.start;
+            if !is_apart {
+                bytes = row.start.min(bytes.start)..row.end.max(bytes.end);
+            }
+            is_apart
+        });
+        if self.stored.len() < MOST_ROWS {
+            self.stored.push(bytes);
+        }
+    }
+
+    /// The row of bytes that has the first one.
     fn stored(&self) -> Option<StoredCopy> {
         let Self { function, slot, call, caller, place, .. } = *self;
-        let bytes = self.stored.clone();
-        (!bytes.is_empty()).then_some(StoredCopy {
-            function: function.name,
-            bytes,
-            call,
-            slot,
-            caller,
-            place,
-        })
+        let first = self.first_store?;
+        let bytes = self.stored.iter().find(|row| row.contains(&first))?.clone();
+        Some(StoredCopy { function: function.name, bytes, call, slot, caller, place })
     }
 
     fn add(&mut self, access: &Access) {

@@ -744,6 +744,9 @@ impl Tool for MemoryErrors {
                         unwritten.forget(at.process, start, len);
                     }
                 }
+                if let Some(written) = op.written().filter(|_| self.copies.is_running()) {
+                    self.copies.kernel_stored(at.thread, written, at.places.first().copied());
+                }
                 // What the allocator moves is told with the allocation.
                 let written = op.written().filter(|_| op.function != BlockFunction::Allocator);
                 if let (Some((start, len)), Some(Pointers { words, .. })) = (written, &mut self.pointers) {

@@ -6,6 +6,7 @@
 #include <alloca.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "../hide.h"
 
 struct line {
@@ -32,6 +33,19 @@ NOINLINE static int fill(const char *text, int len)
     char *rest = alloca(HIDE(100));
     memset(HIDE(rest), 'b', 100);
     return HIDE((char *)second)[1] + HIDE(&line)->tail[1] + HIDE(&copy[2])->tail[2] + HIDE(rest)[7] + HIDE((char *)first)[2];
+}
+
+NOINLINE static int print(const char *text, int from)
+{
+    char first[16], second[16];
+    int count = 0, other = 0;
+    sprintf(HIDE((char *)first), "%s%n", text, HIDE(&count));
+    snprintf(HIDE((char *)second), 16, "%s and %d more", text, 12345);
+    if (read(from, HIDE((char *)second), 16) != 16 || !fgets(HIDE((char *)first), 16, stdin))
+        return 1;
+    if (sscanf(HIDE((char *)second), "%d %15s", HIDE(&other), HIDE((char *)first)) < 0)
+        return 2;
+    return count + other + HIDE((char *)first)[2] + HIDE((char *)second)[3];
 }
 
 NOINLINE static int blocks(int len)
@@ -63,6 +77,10 @@ int main(void)
     memset(HIDE((struct line *)lines), 3, sizeof lines);
     strcat(HIDE((char *)one) + 8, "");
     memcpy(HIDE(&lines[2]), HIDE(&lines[0]), 2 * sizeof lines[0]);
-    printf("%d\n", fill(text, 16) + blocks(HIDE(8)) + HIDE((char *)other)[3]);
+    int ends[2];
+    if (pipe(ends) != 0 || write(ends[1], text, 16) != 16 || write(ends[1], "a longer line than fits\n", 24) != 24)
+        return 1;
+    dup2(ends[0], 0);
+    printf("%d\n", print(text, ends[0]) + fill(text, 16) + blocks(HIDE(8)) + HIDE((char *)other)[3]);
     return 0;
 }
