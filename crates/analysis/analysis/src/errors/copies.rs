@@ -97,12 +97,19 @@ pub(super) struct OverlappingCopy {
 pub(super) struct StoredCopy {
     pub(super) function: &'static str,
     pub(super) bytes: Range<u64>,
-    /// The call, and where its return address was.
-    pub(super) call: CodeId,
-    pub(super) slot: VirtAddr,
-    /// The canonical frame address of the function that made it.
-    pub(super) caller: Option<VirtAddr>,
+    pub(super) call: CopyCall,
+}
+
+/// The call of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CopyCall {
+    /// Its instruction, and where that was.
+    pub(super) code: CodeId,
     pub(super) place: Option<CallPlace>,
+    /// Where its return address is.
+    pub(super) slot: VirtAddr,
+    /// The canonical frame address of the function that makes it.
+    pub(super) caller: Option<VirtAddr>,
 }
 
 /// What is to be said of a copy, and looked at.
@@ -154,11 +161,7 @@ struct FirstLoad {
 #[derive(Debug)]
 struct RunningCopy {
     function: CopyFunction,
-    /// Where its return address is.
-    slot: VirtAddr,
-    call: CodeId,
-    /// The canonical frame address of its caller.
-    caller: Option<VirtAddr>,
+    call: CopyCall,
     first: Option<FirstLoad>,
     /// The lowest address that was loaded from, and is no whole number of the first load's bytes.
     unaligned: u64,
@@ -182,25 +185,18 @@ fn join(range: &mut Range<u64>, bytes: Range<u64>) {
 }
 
 impl OverlappingCopies {
-    /// A call, by the access that stores its return address, and the canonical frame address of the function that makes it.
-    pub(super) fn called(
-        &mut self,
-        resolver: &mut Resolver,
-        thread: ThreadId,
-        code: CodeId,
-        access: &Access,
-        caller: Option<VirtAddr>,
-    ) {
+    /// A call by the instruction at `ip`.
+    pub(super) fn called(&mut self, resolver: &mut Resolver, thread: ThreadId, ip: VirtAddr, call: CopyCall) {
         let callees = &mut self.callees;
-        let look = || callees.of(resolver, access.ip, is_known).and_then(|name| known(&name));
-        let function = *self.calls.entry(code).or_insert_with(look);
+        let look = || callees.of(resolver, ip, is_known).and_then(|name| known(&name));
+        let function = *self.calls.entry(call.code).or_insert_with(look);
         // What one that calls others is asked for is known by its own call.
-        let is_inside = |copy: &RunningCopy| copy.function.way == CopyWay::Inner && access.addr < copy.slot;
+        let is_inside =
+            |copy: &RunningCopy| copy.function.way == CopyWay::Inner && call.slot < copy.call.slot;
         if let Some(function) = function
             && !self.running.get(&thread).is_some_and(is_inside)
         {
-            self.running
-                .insert(thread, RunningCopy { caller, ..RunningCopy::new(function, access.addr, code) });
+            self.running.insert(thread, RunningCopy::new(function, call));
         }
     }
 
@@ -220,7 +216,7 @@ impl OverlappingCopies {
         place: Option<CallPlace>,
     ) {
         let copy = self.running.get_mut(&thread).filter(|copy| {
-            let own = copy.slot.offset(SLOT_BYTES.into());
+            let own = copy.call.slot.offset(SLOT_BYTES.into());
             own == cfa || copy.function.way == CopyWay::Inner && cfa < own && access.kind.writes()
         });
         let Some(copy) = copy.filter(|copy| copy.can_be_asked_for(access.addr)) else { return };
@@ -237,7 +233,8 @@ impl OverlappingCopies {
         });
         let copying = *copying;
         if copying != Copying::No && access.kind.writes() {
-            copy.store(access.addr, access.size.into(), place);
+            copy.place = copy.place.or(place);
+            copy.store(access.addr, access.size.into());
         }
         match (copy.function.way, copying) {
             (CopyWay::Exactly, Copying::Exactly) | (CopyWay::Strings, Copying::Strings) => copy.add(access),
@@ -246,35 +243,28 @@ impl OverlappingCopies {
     }
 
     /// The kernel wrote there, in a system call.
-    pub(super) fn kernel_stored(
-        &mut self,
-        thread: ThreadId,
-        (addr, len): (VirtAddr, u64),
-        place: Option<CallPlace>,
-    ) {
+    pub(super) fn kernel_stored(&mut self, thread: ThreadId, (addr, len): (VirtAddr, u64)) {
         let copy = self.running.get_mut(&thread).filter(|copy| copy.function.way == CopyWay::Inner);
         if let Some(copy) = copy.filter(|copy| copy.can_be_asked_for(addr)) {
-            copy.store(addr, len, place);
+            copy.store(addr, len);
         }
     }
 
     /// A return by the address there: what the call that ends by it did.
     pub(super) fn returned(&mut self, thread: ThreadId, slot: VirtAddr) -> Option<EndedCopy> {
         // One whose return was not seen was left otherwise.
-        self.running.get(&thread).filter(|copy| copy.slot <= slot)?;
-        let copy = self.running.remove(&thread).filter(|copy| copy.slot == slot)?;
+        self.running.get(&thread).filter(|copy| copy.call.slot <= slot)?;
+        let copy = self.running.remove(&thread).filter(|copy| copy.call.slot == slot)?;
         Some(EndedCopy { overlapping: copy.overlapping(), stored: copy.stored() })
     }
 }
 
 impl RunningCopy {
-    fn new(function: CopyFunction, slot: VirtAddr, call: CodeId) -> Self {
+    fn new(function: CopyFunction, call: CopyCall) -> Self {
         let unaligned = u64::MAX;
         Self {
             function,
-            slot,
             call,
-            caller: None,
             first: None,
             unaligned,
             is_repeated: false,
@@ -288,15 +278,14 @@ impl RunningCopy {
 
     /// Whether a store there may be one that the caller asked for: a function that calls others stores much that is its own.
     fn can_be_asked_for(&self, addr: VirtAddr) -> bool {
-        let is_callers = || self.caller.is_some_and(|cfa| (self.slot..cfa).contains(&addr));
+        let is_callers = || self.call.caller.is_some_and(|cfa| (self.call.slot..cfa).contains(&addr));
         self.function.way != CopyWay::Inner || is_callers()
     }
 
-    fn store(&mut self, addr: VirtAddr, len: u64, place: Option<CallPlace>) {
+    fn store(&mut self, addr: VirtAddr, len: u64) {
         if len == 0 {
             return;
         }
-        self.place = self.place.or(place);
         self.first_store.get_or_insert(addr.0);
         let mut bytes = addr.0..addr.0.saturating_add(len);
         self.stored.retain(|row| {
@@ -313,10 +302,9 @@ impl RunningCopy {
 
     /// The row of bytes that has the first one.
     fn stored(&self) -> Option<StoredCopy> {
-        let Self { function, slot, call, caller, place, .. } = *self;
         let first = self.first_store?;
         let bytes = self.stored.iter().find(|row| row.contains(&first))?.clone();
-        Some(StoredCopy { function: function.name, bytes, call, slot, caller, place })
+        Some(StoredCopy { function: self.function.name, bytes, call: self.call })
     }
 
     fn add(&mut self, access: &Access) {
@@ -398,7 +386,8 @@ mod tests {
 
     fn run(name: &str, accesses: &[(AccessKind, u64, u32)]) -> Option<String> {
         let function = known(name).expect("it is a known function");
-        let mut copy = RunningCopy::new(function, VirtAddr(0x7000), CodeId(0));
+        let (code, slot) = (CodeId(0), VirtAddr(0x7000));
+        let mut copy = RunningCopy::new(function, CopyCall { code, place: None, slot, caller: None });
         for &(kind, addr, size) in accesses {
             copy.add(&Access { cycle: 0, ip: VirtAddr(1), addr: VirtAddr(addr), size, kind });
         }

@@ -14,7 +14,7 @@ use crate::amount;
 /// What a copy stored behind the variable that it begins in.
 pub(super) fn overrun(resolver: &mut Resolver, copy: &StoredCopy) -> Option<FoundError> {
     let begin = copy.bytes.start;
-    let frame = copy.slot.0..copy.caller.map_or(0, |cfa| cfa.0);
+    let frame = copy.call.slot.0..copy.call.caller.map_or(0, |cfa| cfa.0);
     let known = match frame.contains(&begin) {
         true => local(resolver, copy, frame.end),
         false => of_module(resolver, VirtAddr(begin)),
@@ -48,9 +48,9 @@ fn of_module(resolver: &mut Resolver, addr: VirtAddr) -> Option<ShortVariable> {
 /// A local variable of the function that made the call, by its canonical frame address.
 fn local(resolver: &Resolver, copy: &StoredCopy, cfa: u64) -> Option<ShortVariable> {
     let names = resolver.names();
-    let function = names.code(copy.call)?.function_id;
+    let function = names.code(copy.call.code)?.function_id;
     let offset = copy.bytes.start.wrapping_sub(cfa) as i64;
-    let there = names.local_there(function, offset, copy.call)?;
+    let there = names.local_there(function, offset, copy.call.code)?;
     let all = names.locals_at(function, offset).into_iter().filter_map(|id| names.local(function, id));
     let ends =
         all.map(|local| (local.bytes > 0).then(|| cfa.wrapping_add_signed(local.offset) + local.bytes));

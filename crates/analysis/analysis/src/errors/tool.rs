@@ -12,7 +12,7 @@ use symbols::{BlockId, BlockState, HeapBlock, HeapChange, RegionId, Resolver, Va
 use super::arrays::{ArrayBase, ArrayBounds, StackAccess};
 use super::blocks::{FollowedBlock, FollowedBlocks, is_right_release};
 use super::compares::ComparingLoads;
-use super::copies::{EndedCopy, OverlappingCopies, OverlappingCopy, overlapping_block};
+use super::copies::{CopyCall, EndedCopy, OverlappingCopies, OverlappingCopy, overlapping_block};
 use super::exact::ExactLoads;
 use super::found::{ErrorKey, FoundError, MemoryError, MemoryErrorKind, named};
 use super::frames::{FrameChange, FrameCode};
@@ -396,7 +396,10 @@ impl MemoryErrors {
         let (place, cfa) = (at.places.get(index).copied(), at.cfas.get(index).copied().flatten());
         self.arrays.on_stack(at.resolver, at.thread, StackAccess { code, access: *access, place }, cfa);
         match self.frames.change(at.resolver, access) {
-            FrameChange::Call => self.copies.called(at.resolver, at.thread, code, access, cfa),
+            FrameChange::Call => {
+                let call = CopyCall { code, place, slot: access.addr, caller: cfa };
+                self.copies.called(at.resolver, at.thread, access.ip, call);
+            }
             FrameChange::Return => {
                 let EndedCopy { overlapping, stored } =
                     self.copies.returned(at.thread, access.addr).unwrap_or_default();
@@ -406,7 +409,7 @@ impl MemoryErrors {
                 if let Some(copy) = stored
                     && let Some(error) = overrun(at.resolver, &copy)
                 {
-                    self.add(ErrorKey::new(MemoryErrorKind::OutOfBounds, copy.place, None), || error);
+                    self.add(ErrorKey::new(MemoryErrorKind::OutOfBounds, copy.call.place, None), || error);
                 }
             }
             FrameChange::None => {}
@@ -745,7 +748,7 @@ impl Tool for MemoryErrors {
                     }
                 }
                 if let Some(written) = op.written().filter(|_| self.copies.is_running()) {
-                    self.copies.kernel_stored(at.thread, written, at.places.first().copied());
+                    self.copies.kernel_stored(at.thread, written);
                 }
                 // What the allocator moves is told with the allocation.
                 let written = op.written().filter(|_| op.function != BlockFunction::Allocator);

@@ -2,7 +2,6 @@
 // command: errors
 // expect: out_of_bounds
 // flags: -fno-stack-protector -U_FORTIFY_SOURCE
-// memtap misses: the address was not computed from the array's start with an index
 #include <unistd.h>
 #include "../hide.h"
 
