@@ -2,7 +2,8 @@
 //! its end, so this is told by what it stored: one row of bytes, which its caller asked for.
 //!
 //! Variables are those that debug information has a type of: static ones, and locals of the function that made the call. Where several
-//! lie at the same place, at different times, all of them have to be shorter.
+//! lie at the same place, at different times, all of them have to be shorter; and nothing behind is declared on the same line, since
+//! such a declaration may take one object apart.
 
 use memref::VirtAddr;
 use symbols::{Resolver, VariableKind};
@@ -10,6 +11,9 @@ use symbols::{Resolver, VariableKind};
 use super::copies::StoredCopy;
 use super::found::FoundError;
 use crate::amount;
+
+/// So far behind a variable others are looked for.
+const MOST_BEHIND: u64 = 4096;
 
 /// What a copy stored behind the variable that it begins in.
 pub(super) fn overrun(resolver: &mut Resolver, copy: &StoredCopy) -> Option<FoundError> {
@@ -48,13 +52,19 @@ fn of_module(resolver: &mut Resolver, addr: VirtAddr) -> Option<ShortVariable> {
 /// A local variable of the function that made the call, by its canonical frame address.
 fn local(resolver: &Resolver, copy: &StoredCopy, cfa: u64) -> Option<ShortVariable> {
     let names = resolver.names();
-    let function = names.code(copy.call.code)?.function_id;
-    let offset = copy.bytes.start.wrapping_sub(cfa) as i64;
-    let there = names.local_there(function, offset, copy.call.code)?;
-    let all = names.locals_at(function, offset).into_iter().filter_map(|id| names.local(function, id));
-    let ends =
-        all.map(|local| (local.bytes > 0).then(|| cfa.wrapping_add_signed(local.offset) + local.bytes));
+    let call = names.code(copy.call.code)?;
+    let (function, (_, address)) = (call.function_id, call.place()?);
+    let at = |place: u64| {
+        let ids = names.locals_at(function, place.wrapping_sub(cfa) as i64);
+        ids.into_iter().filter_map(move |id| names.local(function, id))
+    };
+    let there = at(copy.bytes.start).find(|local| local.lives_at(address))?;
+    let ends = at(copy.bytes.start)
+        .map(|local| (local.bytes > 0).then(|| cfa.wrapping_add_signed(local.offset) + local.bytes));
     // One whose size nobody knows may be any.
     let end = ends.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
-    Some(ShortVariable { name: names.local(function, there)?.name.to_string(), end })
+    // What a declaration took apart was copied whole.
+    let behind = end..copy.bytes.end.min(end.saturating_add(MOST_BEHIND));
+    let is_part = behind.into_iter().any(|place| at(place).any(|local| local.is_declared_with(&there)));
+    (!is_part).then(|| ShortVariable { name: there.name.to_string(), end })
 }

@@ -65,6 +65,12 @@ impl LocalVariable {
         line == declared || first.and_then(block).is_some_and(|first| line < first)
     }
 
+    /// Whether both are declared on one line, as the parts are into which a declaration takes an object apart (`auto [id, rest] = …`):
+    /// that object has no name.
+    pub fn is_declared_with(&self, other: &Self) -> bool {
+        self.line.is_some() && self.line == other.line
+    }
+
     /// Whether it lies at its place in all of the function.
     pub fn lives_everywhere(&self) -> bool {
         self.code.is_empty()
