@@ -1,5 +1,6 @@
 //! Loads that a decision follows from: the instruction compares what it loads, or moves it to a register that a comparison before the next
-//! jump looks at.
+//! jump looks at; and a jump follows the comparison. A number that is made of its result may be masked away: compilers compare what an
+//! `Option` holds before they know whether it holds something.
 
 use memref::VirtAddr;
 use rustc_hash::FxHashMap;
@@ -45,7 +46,7 @@ impl ComparingLoads {
     fn look(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<bool> {
         let load = self.files.instruction(resolver, ip)?;
         if is_comparison(&load) {
-            return Some(load.names_memory());
+            return Some(load.names_memory() && self.is_branch(resolver, VirtAddr(load.next())));
         }
         let register = self.loaded(&load)?;
         let mut at = VirtAddr(load.next());
@@ -54,15 +55,19 @@ impl ComparingLoads {
             let registers = self.examiner.examine(&next).registers();
             at = VirtAddr(next.next());
             if is_comparison(&next) && registers.used >> register & 1 == 1 {
-                // A number made of the result may be masked away; a jump is a decision.
-                let jump = self.files.instruction(resolver, at)?;
-                return Some(matches!(jump.transfer(), Transfer::Branch(..)));
+                return Some(self.is_branch(resolver, at));
             }
             if registers.written >> register & 1 == 1 || next.transfer() != Transfer::Next {
                 return Some(false);
             }
         }
         Some(false)
+    }
+
+    /// Whether a conditional jump is there.
+    fn is_branch(&mut self, resolver: &Resolver, at: VirtAddr) -> bool {
+        let instruction = self.files.instruction(resolver, at);
+        instruction.is_some_and(|one| matches!(one.transfer(), Transfer::Branch(..)))
     }
 
     /// The register that an instruction moves to what it loads.
