@@ -15,10 +15,9 @@ use rustc_hash::FxHashMap;
 use symbols::{CodeId, CodeName, Resolver};
 
 use super::exact::{c_library_function, is_exact_copy};
-use super::frames::SLOT_BYTES;
 use crate::amount;
 use crate::callees::{Callees, library_function};
-use crate::stack::CallPlace;
+use crate::stack::{CallPlace, RETURN_BYTES};
 
 /// Rows of bytes that are kept of one call; what copies from both ends joins them.
 const MOST_ROWS: usize = 64;
@@ -216,13 +215,13 @@ impl OverlappingCopies {
         place: Option<CallPlace>,
     ) {
         let copy = self.running.get_mut(&thread).filter(|copy| {
-            let own = copy.call.slot.offset(SLOT_BYTES.into());
+            let own = copy.call.slot.offset(RETURN_BYTES.into());
             own == cfa || copy.function.way == CopyWay::Inner && cfa < own && access.kind.writes()
         });
         let Some(copy) = copy.filter(|copy| copy.can_be_asked_for(access.addr)) else { return };
         // The function's own frame; a vector of the source may begin there.
         let frame = cfa.0.saturating_sub(MOST_FRAME)..cfa.0;
-        if frame.contains(&access.addr.0) && (access.kind.writes() || access.size <= SLOT_BYTES) {
+        if frame.contains(&access.addr.0) && (access.kind.writes() || access.size <= RETURN_BYTES) {
             return;
         }
         let code = resolver.resolve_code(access.ip);

@@ -14,7 +14,6 @@ mod compares;
 mod copies;
 mod exact;
 mod found;
-mod frames;
 mod inner;
 mod leaks;
 mod operators;

@@ -8,8 +8,8 @@ use memref::{Access, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::{RegionId, Resolver};
 
-use super::frames::{FrameChange, FrameCode};
 use super::reach::PointerWord;
+use crate::stack::{CallEdge, Instructions};
 
 const WORD: u64 = 8;
 const PAGE_WORDS: usize = (VirtAddr::PAGE_BYTES / WORD) as usize;
@@ -149,7 +149,7 @@ impl PointerWords {
     pub(super) fn access(
         &mut self,
         resolver: &mut Resolver,
-        frame_code: &mut FrameCode,
+        instructions: &mut Instructions,
         thread: ThreadId,
         access: &Access,
         bytes: Option<&[u8]>,
@@ -176,7 +176,7 @@ impl PointerWords {
         // A return takes its address from the stack, which then begins behind it.
         let is_below = own.words.last().is_some_and(|lowest| lowest.at < addr);
         if is_below
-            && frame_code.change(resolver, access) == FrameChange::Return
+            && instructions.edge(resolver, access) == CallEdge::Return
             && own.stack == resolver.resolve_data(access.addr).region
         {
             own.leave_below(addr.saturating_add(WORD));

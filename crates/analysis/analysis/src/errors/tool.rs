@@ -15,7 +15,6 @@ use super::compares::ComparingLoads;
 use super::copies::{CopyCall, EndedCopy, OverlappingCopies, OverlappingCopy, overlapping_block};
 use super::exact::ExactLoads;
 use super::found::{ErrorKey, FoundError, MemoryError, MemoryErrorKind, named};
-use super::frames::{FrameChange, FrameCode};
 use super::inner::KeptByLibraries;
 use super::operators::{CalledOperator, CalledOperators};
 use super::overruns::overrun;
@@ -25,7 +24,7 @@ use super::values::AccessValues;
 use super::wild::{LostThreads, WildAccess};
 use crate::labelled::RecordedFlow;
 use crate::layout::{BlockAddress, BlockTypes, FieldNames};
-use crate::stack::{CallPlace, StackNames, Stacks};
+use crate::stack::{CallEdge, CallPlace, Instructions, StackNames, Stacks};
 use crate::stale::scan::{RecentAccesses, StringLoads};
 use crate::{Death, Error, Moment, Owner, Session, Tool, amount, has_stacks};
 
@@ -57,7 +56,7 @@ pub struct MemoryErrors {
     odd: FxHashMap<(ProcessId, u64), HeapChange>,
     compares: ComparingLoads,
     arrays: ArrayBounds,
-    frames: FrameCode,
+    instructions: Instructions,
     copies: OverlappingCopies,
     operators: CalledOperators,
     /// The block that each thread allocated last.
@@ -100,7 +99,7 @@ impl MemoryErrors {
             odd: FxHashMap::default(),
             compares: ComparingLoads::default(),
             arrays: ArrayBounds::default(),
-            frames: FrameCode::default(),
+            instructions: Instructions::default(),
             copies: OverlappingCopies::default(),
             operators: CalledOperators::default(),
             newest: FxHashMap::default(),
@@ -395,12 +394,12 @@ impl MemoryErrors {
         let code = at.resolver.resolve_code(access.ip);
         let (place, cfa) = (at.places.get(index).copied(), at.cfas.get(index).copied().flatten());
         self.arrays.on_stack(at.resolver, at.thread, StackAccess { code, access: *access, place }, cfa);
-        match self.frames.change(at.resolver, access) {
-            FrameChange::Call => {
+        match self.instructions.edge(at.resolver, access) {
+            CallEdge::Call => {
                 let call = CopyCall { code, place, slot: access.addr, caller: cfa };
                 self.copies.called(at.resolver, at.thread, access.ip, call);
             }
-            FrameChange::Return => {
+            CallEdge::Return => {
                 let EndedCopy { overlapping, stored } =
                     self.copies.returned(at.thread, access.addr).unwrap_or_default();
                 if let Some(copy) = overlapping {
@@ -412,7 +411,7 @@ impl MemoryErrors {
                     self.add(ErrorKey::new(MemoryErrorKind::OutOfBounds, copy.call.place, None), || error);
                 }
             }
-            FrameChange::None => {}
+            CallEdge::None => {}
         }
     }
 
@@ -711,7 +710,7 @@ impl Tool for MemoryErrors {
         if let Some(Pointers { values, words }) = &mut self.pointers {
             let thread = at.thread;
             let resolver = &mut *at.resolver;
-            let code = &mut self.frames;
+            let code = &mut self.instructions;
             let each =
                 |access: &Access, bytes: Option<&[u8]>| words.access(resolver, code, thread, access, bytes);
             if !values.next(thread, accesses, each)? {

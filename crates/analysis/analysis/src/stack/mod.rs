@@ -41,3 +41,4 @@ pub use place::{BlockPlaces, CallPlace};
 pub use shadow::{StackFrame, Stacks};
 pub use sites::{AllocationSites, NamedSite, SiteStyle};
 pub use tally::{StackCount, StackTally, Tallied};
+pub(crate) use transfer::{CallEdge, Instructions, RETURN_BYTES};

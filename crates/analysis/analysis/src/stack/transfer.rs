@@ -7,13 +7,13 @@ use x86::{Instruction, MAX_INSTRUCTION_BYTES, Transfer};
 use crate::code_files::CodeFiles;
 
 /// Bytes of a return address.
-const RETURN_BYTES: u32 = 8;
+pub(crate) const RETURN_BYTES: u32 = 8;
 /// A function's first access comes with one of its first instructions: it saves registers.
 const PROLOGUE_BYTES: u64 = 16;
 
 /// What an instruction does to a stack of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallEdge {
+pub(crate) enum CallEdge {
     /// Nothing.
     None,
     /// It calls.
@@ -24,7 +24,7 @@ pub(super) enum CallEdge {
 
 /// What is known of one instruction.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Instructed {
+pub(crate) struct Instructed {
     pub(super) edge: CallEdge,
     /// The function that it is in.
     pub(super) function: FunctionId,
@@ -38,7 +38,7 @@ pub(super) struct Instructed {
 
 /// What is known of all instructions, by their numbers.
 #[derive(Debug, Default)]
-pub(super) struct Instructions {
+pub(crate) struct Instructions {
     all: Vec<Option<Instructed>>,
     files: CodeFiles,
 }
@@ -52,6 +52,15 @@ impl Instructions {
             self.find(resolver, ip, code);
         }
         self.all[index].as_ref().expect("it was found")
+    }
+
+    /// What an access does to a stack of calls.
+    pub(crate) fn edge(&mut self, resolver: &mut Resolver, access: &Access) -> CallEdge {
+        if access.size != RETURN_BYTES {
+            return CallEdge::None;
+        }
+        let code = resolver.resolve_code(access.ip);
+        self.get(resolver, access.ip, code).edge.of_access(access)
     }
 
     #[cold]
