@@ -34,8 +34,8 @@ pub use ::elf::LinkAddr;
 pub use archive::{ArchivedModule, archive};
 pub use build_id::BuildId;
 pub use dwarf::{
-    AllocatedType, AllocatingCode, CfaRule, DebugType, LocalId, LocalVariable, TypedFunction, TypedVariable,
-    VariablePlace,
+    AllocatedType, AllocatingCode, CfaRule, DebugType, FoundLocal, LocalId, LocalVariable, TypedFunction,
+    TypedVariable, VariablePlace,
 };
 pub use elf::{FilePlace, Section, SectionKind, Segment, Symbol, SymbolKind};
 pub use error::Error;

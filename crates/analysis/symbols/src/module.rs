@@ -14,8 +14,8 @@ use elf::LinkAddr;
 use memref::VirtAddr;
 
 use crate::{
-    BuildId, CfaRule, Error, FilePlace, LineFrame, LocalId, LocalVariable, SearchPath, Section, SectionKind,
-    Segment, Symbol, SymbolKind, TypeLayout,
+    BuildId, CfaRule, Error, FilePlace, FoundLocal, LineFrame, LocalId, LocalVariable, SearchPath, Section,
+    SectionKind, Segment, Symbol, SymbolKind, TypeLayout,
     dwarf::{self, DebugInfo, DebugType, TypeRef, TypedFunction},
     elf::{
         AsksUsableSize, ElfFacts, ElfSource, FunctionExtents, ReadExtents, ReadFacts, ReadSlots, section_at,
@@ -370,7 +370,7 @@ impl Module {
     /// The local variables and parameters of the function that begins at `address`, by their place from the canonical frame
     /// address: the innermost first, each at its time ([`LocalVariable::lives_at`]). Nothing without debug information, and for
     /// what lives in registers.
-    pub fn locals_at(&self, address: LinkAddr, offset: i64) -> Vec<LocalId> {
+    pub fn locals_at(&self, address: LinkAddr, offset: i64) -> Vec<FoundLocal> {
         self.debug().map(|debug| debug.locals_at(address, offset)).unwrap_or_default()
     }
 

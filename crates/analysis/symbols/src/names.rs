@@ -9,7 +9,9 @@ use std::{
 use elf::LinkAddr;
 use memref::{ProcessId, RegionKind, VirtAddr};
 
-use crate::{BlockId, BlockState, LineFrame, LocalId, LocalVariable, Module, RegionId, TypeLayout};
+use crate::{
+    BlockId, BlockState, FoundLocal, LineFrame, LocalId, LocalVariable, Module, RegionId, TypeLayout,
+};
 
 /// A variable of the session: a static variable, a heap block in one state, a section or a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -271,7 +273,7 @@ impl Names {
 
     /// The local variables and parameters of a function that lie so many bytes from the canonical frame address, which is the
     /// address after that of the return address: the innermost first, each at its time. Reads debug information.
-    pub fn locals_at(&self, id: FunctionId, offset: i64) -> Vec<LocalId> {
+    pub fn locals_at(&self, id: FunctionId, offset: i64) -> Vec<FoundLocal> {
         let place = self.function_place(id);
         place.map(|(module, address)| module.locals_at(address, offset)).unwrap_or_default()
     }
@@ -279,8 +281,7 @@ impl Names {
     /// Which of them lies there while that instruction runs, or is made by it.
     pub fn local_there(&self, id: FunctionId, offset: i64, code: CodeId) -> Option<LocalId> {
         let (module, function) = self.function_place(id)?;
-        let locals = module.locals_at(function, offset).into_iter();
-        let locals: Vec<_> = locals.filter_map(|id| Some((id, module.local(function, id)?))).collect();
+        let locals = module.locals_at(function, offset);
         let code = self.code(code)?;
         let (_, address) = code.place()?;
         let line_at = |address| module.frames(address).first()?.line.as_ref()?.line;
@@ -297,9 +298,9 @@ impl Names {
     }
 
     /// What that variable of a function consists of. Reads debug information.
-    pub fn local_layout(&self, id: FunctionId, local: &LocalVariable) -> Option<Arc<TypeLayout>> {
-        let (module, _) = self.function_place(id)?;
-        module.layout_of(local.type_?)
+    pub fn local_layout(&self, id: FunctionId, local: LocalId) -> Option<Arc<TypeLayout>> {
+        let (module, address) = self.function_place(id)?;
+        module.layout_of(module.local(address, local)?.type_?)
     }
 
     fn function_place(&self, id: FunctionId) -> Option<(Arc<Module>, LinkAddr)> {

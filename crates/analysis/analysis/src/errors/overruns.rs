@@ -6,7 +6,7 @@
 //! such a declaration may take one object apart.
 
 use memref::VirtAddr;
-use symbols::{Resolver, VariableKind};
+use symbols::{LocalVariable, Resolver, VariableKind};
 
 use super::copies::StoredCopy;
 use super::found::FoundError;
@@ -54,17 +54,18 @@ fn local(resolver: &Resolver, copy: &StoredCopy, cfa: u64) -> Option<ShortVariab
     let names = resolver.names();
     let call = names.code(copy.call.code)?;
     let (function, (_, address)) = (call.function_id, call.place()?);
-    let at = |place: u64| {
-        let ids = names.locals_at(function, place.wrapping_sub(cfa) as i64);
-        ids.into_iter().filter_map(move |id| names.local(function, id))
+    let at = |place: u64| names.locals_at(function, place.wrapping_sub(cfa) as i64);
+    let here = at(copy.bytes.start);
+    let (_, there) = here.iter().find(|(_, local)| local.lives_at(address))?;
+    let end_of = |local: &LocalVariable| {
+        (local.bytes > 0).then(|| cfa.wrapping_add_signed(local.offset) + local.bytes)
     };
-    let there = at(copy.bytes.start).find(|local| local.lives_at(address))?;
-    let ends = at(copy.bytes.start)
-        .map(|local| (local.bytes > 0).then(|| cfa.wrapping_add_signed(local.offset) + local.bytes));
     // One whose size nobody knows may be any.
-    let end = ends.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+    let ends: Option<Vec<u64>> = here.iter().map(|(_, local)| end_of(local)).collect();
+    let end = ends?.into_iter().max()?;
     // What a declaration took apart was copied whole.
     let behind = end..copy.bytes.end.min(end.saturating_add(MOST_BEHIND));
-    let is_part = behind.into_iter().any(|place| at(place).any(|local| local.is_declared_with(&there)));
+    let is_part =
+        behind.into_iter().any(|place| at(place).iter().any(|(_, local)| local.is_declared_with(there)));
     (!is_part).then(|| ShortVariable { name: there.name.to_string(), end })
 }

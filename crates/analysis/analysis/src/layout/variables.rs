@@ -123,7 +123,7 @@ impl VariableTypes {
             let is_own = is_programs(names.function_module(local.function).as_deref());
             let variable = names.local(local.function, local.id).filter(|_| is_own);
             let is_in_block = variable.as_ref().is_some_and(|variable| !variable.lives_everywhere());
-            let layout = variable.and_then(|variable| names.local_layout(local.function, &variable));
+            let layout = variable.and_then(|_| names.local_layout(local.function, local.id));
             let type_ = layout.and_then(|layout| self.add(&layout));
             if let Some(count) = self.count(type_) {
                 count.locals += 1;

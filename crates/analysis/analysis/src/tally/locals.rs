@@ -200,11 +200,10 @@ impl Locals {
     #[cold]
     fn find_place(&mut self, resolver: &Resolver, function: FunctionId, offset: i64) -> FramePlace {
         let names = resolver.names();
-        let first = names.locals_at(function, offset).first().copied();
-        let everywhere = |id| names.local(function, id).is_some_and(|local| local.lives_everywhere());
-        let place = match first.is_none_or(everywhere) {
-            true => FramePlace::Always(self.numbered(resolver, function, offset, first)),
-            false => FramePlace::ByCode,
+        let first = names.locals_at(function, offset).into_iter().next();
+        let place = match first {
+            Some((_, local)) if !local.lives_everywhere() => FramePlace::ByCode,
+            first => FramePlace::Always(self.numbered(resolver, function, offset, first.map(|(id, _)| id))),
         };
         if self.places.len() >= MOST_PLACES {
             self.places.clear();

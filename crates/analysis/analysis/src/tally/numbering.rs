@@ -151,7 +151,7 @@ fn numbers_in_local(
     (into, size): (u64, u32),
 ) -> Box<[u32]> {
     let names = resolver.names();
-    let layout = names.local(function, id).and_then(|local| names.local_layout(function, &local));
+    let layout = names.local_layout(function, id);
     let paths = layout.map_or_else(Vec::new, |layout| layout.paths(into, size));
     numbers_of(fields, paths, |path| FieldThing::Local { function, id, path })
 }
@@ -292,10 +292,7 @@ impl Types {
             if let Some(number) = *known {
                 return number;
             }
-            let names = at.resolver.names();
-            let layout = names
-                .local(local.function, local.id)
-                .and_then(|variable| names.local_layout(local.function, &variable));
+            let layout = at.resolver.names().local_layout(local.function, local.id);
             let name = layout.map(|layout| Arc::clone(&layout.innermost().name));
             let thing = match name.filter(|name| !name.is_empty()) {
                 Some(name) => TypeThing::Local(local.function, local.id, name),

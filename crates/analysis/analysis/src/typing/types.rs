@@ -178,10 +178,9 @@ impl CodeTypes {
         if let Some(&slot) = walked.frames.get(&address) {
             let function = module.function_at(address)?.address;
             let array = local_array(&module, &*module.typed_function(function)?, address, slot)?;
-            let locals = module.locals_at(function, slot).into_iter();
-            let mut locals = locals.filter_map(|id| module.local(function, id));
-            let local = locals.find(|local| local.lives_at(address));
-            let name = local.map_or("an array on the stack".to_owned(), |local| local.name.to_string());
+            let locals = module.locals_at(function, slot);
+            let local = locals.iter().find(|(_, local)| local.lives_at(address));
+            let name = local.map_or("an array on the stack".to_owned(), |(_, local)| local.name.to_string());
             return Some((array, name));
         }
         let typed = walked.accesses.get(&address).filter(|typed| typed.is_indexed)?;

@@ -81,6 +81,9 @@ impl LocalVariable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LocalId(pub u32);
 
+/// A local variable, and its number.
+pub type FoundLocal = (LocalId, Arc<LocalVariable>);
+
 /// Those of a function, of several that share a byte the innermost and smallest first.
 type FunctionLocals = Arc<[Arc<LocalVariable>]>;
 
@@ -148,7 +151,7 @@ struct UnitRange {
 impl Locals {
     /// The variables that own a byte, of those of one block and those around it the innermost and smallest first. Others share it in
     /// blocks of their own.
-    pub(crate) fn at(&self, sections: &Sections, function: LinkAddr, offset: i64) -> Vec<LocalId> {
+    pub(crate) fn at(&self, sections: &Sections, function: LinkAddr, offset: i64) -> Vec<FoundLocal> {
         let Some(locals) = self.functions.find(sections, function, read_unit) else { return Vec::new() };
         let owns = |local: &LocalVariable| {
             offset
@@ -156,7 +159,7 @@ impl Locals {
                 .is_some_and(|into| into >= 0 && (into as u64) < local.bytes.max(1))
         };
         let owners = locals.iter().enumerate().filter(|(_, local)| owns(local));
-        owners.map(|(number, _)| LocalId(number as u32)).collect()
+        owners.map(|(number, local)| (LocalId(number as u32), Arc::clone(local))).collect()
     }
 
     /// One of them.

@@ -26,7 +26,7 @@ pub(crate) use separate::separate_file;
 
 pub(crate) use self::die::TypeRef;
 pub use self::frame_rows::CfaRule;
-pub use self::locals::{LocalId, LocalVariable};
+pub use self::locals::{FoundLocal, LocalId, LocalVariable};
 pub(crate) use self::statics::Missing;
 pub use self::typed::{
     AllocatedType, AllocatingCode, DebugType, TypedFunction, TypedVariable, VariablePlace,
@@ -82,7 +82,7 @@ impl DebugInfo {
     }
 
     /// The local variables of the function at `address` that lie there in its frame, each at its time.
-    pub(crate) fn locals_at(&self, address: LinkAddr, offset: i64) -> Vec<LocalId> {
+    pub(crate) fn locals_at(&self, address: LinkAddr, offset: i64) -> Vec<FoundLocal> {
         self.locals.at(&self.sections, address, offset)
     }
 
