@@ -258,6 +258,36 @@ fn two_arrays_of_one_block_have_their_types() {
     }
 }
 
+/// Each access is to the object that lies there, whatever else the block has, also where another one lay there before.
+#[test]
+fn objects_of_several_types_in_one_block_have_their_fields() {
+    for level in ["-O0", "-O1", "-O2"] {
+        let flags = [level, "-fno-tree-vectorize", "-fno-unroll-loops"];
+        let recording = TestProgram::built("layout/pools.c", &flags).record_by("translate");
+        let all = layouts(&recording);
+        let check = |type_: &str, blocks: u64, objects: u64, fields: &[(&str, (u64, u64))]| {
+            let layout = named(&all, "type", type_);
+            let expect = (&blocks.into(), &objects.into());
+            assert_eq!((&layout["blocks"], &layout["objects"]), expect, "{level}: {layout:#}");
+            assert_eq!(layout["conflicts"], serde_json::json!([]), "{level}: {layout:#}");
+            for (field, expect) in fields {
+                assert_eq!(used(layout, field), *expect, "{level}: {type_}.{field}: {layout:#}");
+            }
+        };
+        check("node", 1, 50, &[("next", (600, 60)), ("value", (600, 60)), ("hits", (600, 660))]);
+        let edge = [("from", (150, 30)), ("to", (0, 30)), ("weight", (150, 30)), ("seen", (0, 30))];
+        check("edge", 1, 20, &edge);
+        check("edge", 1, 20, &[("marks", (0, 0))]);
+        check("sorter", 3, 3, &[("count", (30, 3)), ("name", (0, 0))]);
+        check("keys", 3, 3, &[("first", (30, 3)), ("second", (0, 3))]);
+        let fields = rows(&recording, "field");
+        let count = |name: &str| named(&fields, "name", name)["stores"].clone();
+        assert_eq!((count("edge.to"), count("keys.second")), (30.into(), 3.into()), "{level}: {fields:#?}");
+        let types = rows(&recording, "type");
+        assert_eq!(named(&types, "name", "edge")["loads"], 300, "{level}: {types:#?}");
+    }
+}
+
 /// A stripped program's blocks are used as those of the same program with types are.
 #[test]
 fn places_of_blocks_without_a_type_are_used_as_the_fields_there() {

@@ -137,8 +137,8 @@ impl MemoryErrors {
             let key = ErrorKey::new(MemoryErrorKind::OutOfBounds, outside.place, None);
             self.found.entry(key).or_insert(outside.error);
         }
-        session.keep_heap_types(self.votes)?;
-        let fields = FieldNames::new(session, self.found.values().filter_map(|found| found.place))?;
+        let places = self.found.values().filter_map(|found| found.place);
+        let fields = FieldNames::of_votes(session, self.votes, places)?;
         Ok(named(&self.found, &names, &fields))
     }
 

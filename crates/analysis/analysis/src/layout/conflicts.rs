@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::pools::Pool;
 use super::votes::{BlockTypes, DecidedType};
 
 /// A type that was voted for, too.
@@ -30,19 +31,23 @@ pub(super) struct TypeConflicts {
 }
 
 impl TypeConflicts {
-    pub(super) fn of(decided: &[Option<DecidedType>]) -> Self {
-        let mut all = Self::default();
-        for one in decided.iter().flatten() {
-            let type_ = one.placed.type_;
-            *all.agreed.entry(type_).or_default() += one.votes;
-            if let Some(beside) = one.beside {
-                *all.agreed.entry(beside.type_).or_default() += beside.votes;
-            }
-            for (other, votes) in &one.others {
-                *all.others.entry(type_).or_default().entry(other.type_).or_default() += votes;
-            }
+    /// Adds those of a block.
+    pub(super) fn add(&mut self, decided: &DecidedType) {
+        let type_ = decided.placed.type_;
+        *self.agreed.entry(type_).or_default() += decided.votes;
+        for (other, votes) in &decided.others {
+            *self.others.entry(type_).or_default().entry(other.type_).or_default() += votes;
         }
-        all
+    }
+
+    /// Adds those of a block that several types share.
+    pub(super) fn add_pool(&mut self, pool: &Pool) {
+        for one in pool.objects() {
+            *self.agreed.entry(one.type_).or_default() += one.votes;
+        }
+        for one in &pool.doubtful {
+            *self.others.entry(one.taken_for).or_default().entry(one.type_).or_default() += one.votes;
+        }
     }
 
     /// The part of the votes that agree.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memref::{ProcessId, VirtAddr};
 use symbols::{BlockId, Names, VariableId, VariableKind};
 
-use super::{HeapTypes, TypeConflict};
+use super::{BlockTypes, HeapTypes, TypeConflict};
 use crate::{Error, Session};
 
 /// An address of a variable.
@@ -54,6 +54,19 @@ impl FieldNames {
         Ok(Self { types })
     }
 
+    /// The same, where the votes for the blocks' types are already there.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub(crate) fn of_votes(
+        session: &Session,
+        votes: BlockTypes,
+        mut places: impl Iterator<Item = BlockAddress>,
+    ) -> Result<Self, Error> {
+        let types = places.next().map(|_| session.keep_heap_types(votes)).transpose()?;
+        Ok(Self { types })
+    }
+
     /// The name of an address of a block with its field: `<malloc0003@make+12>.alive`. Nothing where no field is known.
     pub(crate) fn name(&self, names: &Names, at: VariableAddress) -> Option<String> {
         let path = self.path(at.in_block(names)?)?;
@@ -71,7 +84,7 @@ impl FieldNames {
         let types = self.types.as_ref()?;
         let number = types.number_of(place.process, place.block)?;
         // Numbers tell less than the call that allocated them.
-        let type_ = types.type_of_block(number).filter(|type_| types.is_aggregate(*type_))?;
+        let type_ = types.type_at(number, place.addr).filter(|type_| types.is_aggregate(*type_))?;
         let type_name = Arc::clone(types.name(type_));
         let field = types.field_in(number, place.addr).map(|field| format!("{type_name}.{field}"));
         Some(TypedName { type_name, field, conflicts: types.conflicts_in(number) })

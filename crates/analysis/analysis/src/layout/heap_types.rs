@@ -1,16 +1,19 @@
 //! The type of each heap block of a session, and the field that an address of a block lies in: for every table that names fields.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use memref::{ProcessId, VirtAddr};
+use memref::{Access, ProcessId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
-use symbols::{BlockId, TypeLayout, VariableId};
+use symbols::{BlockId, CodeId, Resolver, TypeLayout, VariableId};
 use trace_format::Filter;
 
 use super::conflicts::{TypeConflict, TypeConflicts};
 use super::fields::{FieldUse, NO_FIELD, StoredPart, by_byte, fields_with, member_of, members_of, open_end};
-use super::votes::{BlockTypes, DecidedType, PlacedType, TypedShare, VotedBlock, VotedVariable};
-use crate::typing::CodeTypes;
+use super::parts::has_scalar;
+use super::pools::{Pool, PoolObject, PoolReplay, ToldObjects, told_by};
+use super::votes::{BlockTypes, DecidedType, PlacedType, SharedBlock, TypedShare, VotedBlock, VotedVariable};
+use crate::typing::{CodeTypes, KnownType};
 use crate::{Error, Session};
 
 /// Types that are larger have no table.
@@ -21,6 +24,8 @@ pub(super) const MOST_BYTES: u64 = 1 << 16;
 pub struct HeapTypes {
     votes: BlockTypes,
     decided: Vec<Option<DecidedType>>,
+    /// The blocks that have several, by their numbers.
+    pools: FxHashMap<u32, Pool>,
     conflicts: TypeConflicts,
     number_of: FxHashMap<(ProcessId, BlockId), u32>,
     /// By the type's number; nothing for types that no block has.
@@ -160,49 +165,92 @@ fn stored_parts(decided: &[Option<DecidedType>]) -> FxHashMap<u32, PlacedType> {
 }
 
 /// Types of which blocks are allocated that do not consist of their objects alone: something else is in them, too, or they are shorter.
-fn irregular_types(votes: &BlockTypes, decided: &[Option<DecidedType>]) -> FxHashSet<u32> {
+fn irregular_types(
+    votes: &BlockTypes,
+    decided: &[Option<DecidedType>],
+    pools: &FxHashMap<u32, Pool>,
+) -> FxHashSet<u32> {
     let is_irregular = |one: &&DecidedType| {
         let type_ = one.placed.type_;
         let are_all = one.objects_bytes.is_multiple_of(votes.types.layout(type_).bytes);
-        !one.is_allocated && votes.types.is_aggregate(type_) && (!are_all || one.beside.is_some())
+        !one.is_allocated && votes.types.is_aggregate(type_) && !are_all
     };
-    let all = decided.iter().flatten().filter(is_irregular);
-    all.flat_map(|one| [one.placed.type_].into_iter().chain(one.beside.map(|beside| beside.type_))).collect()
+    let in_blocks = decided.iter().flatten().filter(is_irregular).map(|one| one.placed.type_);
+    in_blocks.chain(pools.values().flat_map(Pool::objects).map(|one| one.type_)).collect()
 }
 
-/// Types of which blocks have more bytes than one object.
-fn longer_types(votes: &BlockTypes, decided: &[Option<DecidedType>]) -> FxHashSet<u32> {
+/// Types of which objects have more bytes than they do themselves.
+fn longer_types(
+    votes: &BlockTypes,
+    decided: &[Option<DecidedType>],
+    pools: &FxHashMap<u32, Pool>,
+) -> FxHashSet<u32> {
+    let bytes = |type_: u32| votes.types.layout(type_).bytes;
     let is_longer = |(block, one): &(&VotedBlock, &DecidedType)| {
-        !one.is_allocated
-            && block.len.saturating_sub(one.placed.base.into()) > votes.types.layout(one.placed.type_).bytes
+        !one.is_allocated && block.len.saturating_sub(one.placed.base.into()) > bytes(one.placed.type_)
     };
     let known = votes.blocks.iter().zip(decided).filter_map(|(block, one)| Some((block, one.as_ref()?)));
-    known.filter(is_longer).map(|(_, one)| one.placed.type_).collect()
+    let in_blocks = known.filter(is_longer).map(|(_, one)| one.placed.type_);
+    let in_pools = pools.values().flat_map(Pool::objects);
+    let in_pools = in_pools.filter(|one| one.end - one.begin > bytes(one.type_)).map(|one| one.type_);
+    in_blocks.chain(in_pools).collect()
+}
+
+/// The blocks that several types share, by their numbers.
+fn pools_of(votes: &BlockTypes, told: &FxHashMap<u32, ToldObjects>) -> FxHashMap<u32, Pool> {
+    let pool = |(number, told): (&u32, &ToldObjects)| {
+        let bytes = votes.blocks[*number as usize].len;
+        (*number, Pool::new(&votes.types, told, bytes))
+    };
+    told.iter().map(pool).collect()
+}
+
+/// What a block has of a type.
+#[derive(Clone, Copy, Debug, Default)]
+struct TypeShare {
+    bytes: u64,
+    objects_bytes: u64,
+    objects: u64,
 }
 
 impl HeapTypes {
-    fn new(votes: BlockTypes) -> Self {
-        let mut decided = votes.decide();
-        let irregular = irregular_types(&votes, &decided);
+    fn new(
+        votes: BlockTypes,
+        mut decided: Vec<Option<DecidedType>>,
+        told: &FxHashMap<u32, ToldObjects>,
+    ) -> Self {
+        let pools = pools_of(&votes, told);
+        let mut conflicts = TypeConflicts::default();
+        for (number, pool) in &pools {
+            decided[*number as usize] = None;
+            conflicts.add_pool(pool);
+        }
+        decided.iter().flatten().for_each(|one| conflicts.add(one));
+        let irregular = irregular_types(&votes, &decided, &pools);
         // Where anything may follow an object, another one does only if an access told so.
         for one in decided.iter_mut().flatten() {
-            if !one.is_allocated && one.beside.is_none() && irregular.contains(&one.placed.type_) {
+            if !one.is_allocated && irregular.contains(&one.placed.type_) {
                 one.objects_bytes = one.told_bytes;
             }
         }
-        let longer = longer_types(&votes, &decided);
+        let longer = longer_types(&votes, &decided, &pools);
         let mut tables: Vec<Option<(TypeTable, TypeBlocks)>> = Vec::new();
         let stored = stored_parts(&decided);
+        let mut shares: BTreeMap<u32, TypeShare> = BTreeMap::new();
         for (id, known) in votes.known.iter().enumerate() {
             let VotedVariable::Block(number) = *known else { continue };
-            let Some(decided) = &decided[number as usize] else { continue };
-            let block_bytes = votes.blocks[number as usize].len;
-            let own = (decided.placed.type_, block_bytes, decided.objects_bytes);
-            let beside = decided.beside.map(|beside| {
-                let bytes = beside.end - beside.begin;
-                (beside.type_, bytes, bytes)
-            });
-            for (type_, block_bytes, objects_bytes) in [own].into_iter().chain(beside) {
+            shares.clear();
+            if let Some(DecidedType { placed, objects_bytes, .. }) = decided[number as usize] {
+                let bytes = votes.blocks[number as usize].len;
+                shares.insert(placed.type_, TypeShare { bytes, objects_bytes, objects: 1 });
+            }
+            for one in pools.get(&number).into_iter().flat_map(Pool::objects) {
+                let share = shares.entry(one.type_).or_default();
+                share.bytes += one.end - one.begin;
+                share.objects_bytes += votes.types.layout(one.type_).bytes;
+                share.objects += 1;
+            }
+            for (&type_, share) in &shares {
                 let index = type_ as usize;
                 if index >= tables.len() {
                     tables.resize_with(index + 1, || None);
@@ -221,16 +269,16 @@ impl HeapTypes {
                     (TypeTable::new(layout, stored, longer.contains(&type_)), none)
                 });
                 blocks.count += 1;
-                blocks.bytes += block_bytes;
+                blocks.bytes += share.bytes;
                 blocks.objects += match table.tail {
-                    Some(_) => 1,
-                    None => (objects_bytes / layout.bytes).max(1),
+                    Some(_) => share.objects,
+                    None => (share.objects_bytes / layout.bytes).max(1),
                 };
             }
         }
         let numbers = votes.blocks.iter().enumerate();
         let number_of = numbers.map(|(number, block)| ((block.process, block.id), number as u32)).collect();
-        Self { conflicts: TypeConflicts::of(&decided), votes, decided, number_of, tables }
+        Self { conflicts, votes, decided, pools, number_of, tables }
     }
 
     /// How many accesses to heap blocks know their types by themselves.
@@ -246,32 +294,56 @@ impl HeapTypes {
     /// The number of the block that a variable is; nothing for what is none, or was never accessed.
     #[inline]
     pub(super) fn block_of(&self, variable: VariableId) -> Option<u32> {
-        match self.votes.known.get(variable.0 as usize) {
-            Some(VotedVariable::Block(block)) => Some(*block),
-            _ => None,
+        self.votes.known_block(variable)
+    }
+
+    /// What an access to that variable is of; nothing where the variable is no block with a type.
+    #[inline]
+    pub(crate) fn place(
+        &self,
+        resolver: &mut Resolver,
+        variable: VariableId,
+        access: &Access,
+    ) -> Option<TypedPlace> {
+        let number = self.block_of(variable)?;
+        match &self.decided[number as usize] {
+            Some(_) => self.place_in(number, access.addr),
+            None => self.place_by(resolver.resolve_code(access.ip), number, access.addr),
         }
     }
 
-    /// What an address in that variable is; nothing where the variable is no block with a type.
-    #[inline]
-    pub(crate) fn place(&self, variable: VariableId, addr: VirtAddr) -> Option<TypedPlace> {
-        self.place_in(self.block_of(variable)?, addr)
+    /// What that code accesses at an address of a block that several types share.
+    fn place_by(&self, code: CodeId, number: u32, addr: VirtAddr) -> Option<TypedPlace> {
+        let pool = self.pools.get(&number)?;
+        let into = self.offset_in(number, addr);
+        let types = &self.votes.types;
+        let known = types.known(code);
+        let told = known.and_then(|known| told_by(types, known, into));
+        let object = pool.accessed(types, into, told)?;
+        // A number that the object does not have there is of something else, which no access told of.
+        let layout = types.layout(object.type_);
+        let is_other = |known: KnownType| {
+            let offset = into - object.begin;
+            !types.is_aggregate(known.type_)
+                && offset < layout.bytes
+                && !has_scalar(layout, offset, types.layout(known.type_).bytes)
+        };
+        if known.is_some_and(is_other) {
+            return None;
+        }
+        self.place_of(object, into)
     }
 
     /// What an address of a block is.
     #[inline]
-    fn place_in(&self, block: u32, addr: VirtAddr) -> Option<TypedPlace> {
-        let block = block as usize;
-        let decided = self.decided[block].as_ref()?;
+    pub(super) fn place_in(&self, number: u32, addr: VirtAddr) -> Option<TypedPlace> {
+        let Some(decided) = &self.decided[number as usize] else {
+            let into = self.offset_in(number, addr);
+            return self.place_of(self.pools.get(&number)?.at(into)?, into);
+        };
         let placed = decided.placed;
-        let from_block = addr.0.wrapping_sub(self.votes.blocks[block].start.0);
-        if let Some(beside) = decided.beside.filter(|one| (one.begin..one.end).contains(&from_block)) {
-            let (type_, table) = (beside.type_, self.table(beside.type_)?);
-            let into = from_block - beside.begin;
-            return Some(table.place(type_, into));
-        }
         let table = self.table(placed.type_)?;
-        let into = from_block.checked_sub(placed.base.into())?;
+        let into = self.offset_in(number, addr).checked_sub(placed.base.into())?;
         let type_ = placed.type_;
         if let Some(field) = table.tail_at(into) {
             return Some(TypedPlace { type_, field, offset: into, element: 0, is_behind: true });
@@ -279,6 +351,23 @@ impl HeapTypes {
         let place = table.place(type_, into);
         let is_behind = into >= decided.objects_bytes;
         Some(TypedPlace { field: if is_behind { NO_FIELD } else { place.field }, is_behind, ..place })
+    }
+
+    /// What a place of a block is, by the object that it lies in.
+    fn place_of(&self, object: &PoolObject, into: u64) -> Option<TypedPlace> {
+        let PoolObject { begin, type_, .. } = *object;
+        let table = self.table(type_)?;
+        let offset = into - begin;
+        if let Some(field) = table.tail_at(offset) {
+            return Some(TypedPlace { type_, field, offset, element: begin, is_behind: true });
+        }
+        Some(TypedPlace { element: begin, ..table.place(type_, offset) })
+    }
+
+    /// Bytes from the start of a block.
+    #[inline]
+    fn offset_in(&self, number: u32, addr: VirtAddr) -> u64 {
+        addr.0.wrapping_sub(self.votes.blocks[number as usize].start.0)
     }
 
     /// The fields that an access of so many bytes is of, each once, the first one first: of the same object, and of those behind it.
@@ -292,7 +381,7 @@ impl HeapTypes {
     }
 
     /// The field that an address in that variable lies in, to be appended to the block's name: `.hits`, of one of several
-    /// objects `[3].hits`. Nothing where the variable is no block of a type with fields, or the address lies between them.
+    /// objects `[3].hits`, of one of several types `[Cell at 96].hits`. Nothing where the variable is no block of a type with fields, or the address lies between them.
     pub(crate) fn field_path(&self, variable: VariableId, addr: VirtAddr) -> Option<String> {
         self.field_path_in(self.block_of(variable)?, addr)
     }
@@ -303,7 +392,9 @@ impl HeapTypes {
         let place = self.place_in(number, addr)?;
         let table = self.table(place.type_)?;
         let field = self.field_in(number, addr)?;
+        let is_pool = self.pools.contains_key(&number);
         Some(match block.len < 2 * table.bytes() {
+            _ if is_pool => format!("[{} at {}].{field}", self.name(place.type_), place.element),
             true => format!(".{field}"),
             false => format!("[{}].{field}", place.element),
         })
@@ -333,10 +424,29 @@ impl HeapTypes {
         self.type_of_block(self.block_of(variable)?)
     }
 
-    /// The type of a block.
+    /// The type of a block; nothing where several share it.
     pub(super) fn type_of_block(&self, number: u32) -> Option<u32> {
         let type_ = self.decided[number as usize].as_ref()?.placed.type_;
         self.table(type_).map(|_| type_)
+    }
+
+    /// The type of what lies at an address of a block.
+    pub(super) fn type_at(&self, number: u32, addr: VirtAddr) -> Option<u32> {
+        match self.pools.contains_key(&number) {
+            true => self.place_in(number, addr).map(|place| place.type_),
+            false => self.type_of_block(number),
+        }
+    }
+
+    /// The number of the block that a variable is, where several types share it.
+    pub(crate) fn pool_of(&self, variable: VariableId) -> Option<u32> {
+        self.block_of(variable).filter(|number| self.pools.contains_key(number))
+    }
+
+    /// The types of the objects in such blocks.
+    pub(super) fn types_in_pools(&self, numbers: &FxHashSet<u32>) -> FxHashSet<u32> {
+        let pools = numbers.iter().filter_map(|number| self.pools.get(number));
+        pools.flat_map(Pool::objects).map(|one| one.type_).collect()
     }
 
     /// What is known of a type that blocks have.
@@ -387,15 +497,16 @@ impl HeapTypes {
 
     /// The same for one block.
     pub(super) fn conflicts_in(&self, number: u32) -> Vec<TypeConflict> {
-        let number = number as usize;
-        let Some(decided) = self.decided.get(number..=number) else { return Vec::new() };
-        let type_ = decided.iter().flatten().map(|one| one.placed.type_).next();
-        type_.map_or_else(Vec::new, |type_| TypeConflicts::of(decided).against(&self.votes, type_))
+        let Some(Some(decided)) = self.decided.get(number as usize) else { return Vec::new() };
+        let mut conflicts = TypeConflicts::default();
+        conflicts.add(decided);
+        conflicts.against(&self.votes, decided.placed.type_)
     }
 }
 
 impl Session {
-    /// The types of the heap's blocks, of which the first call replays the whole trace.
+    /// The types of the heap's blocks, of which the first call replays the whole trace, and once more where blocks are shared by several
+    /// types.
     ///
     /// # Errors
     /// Where the trace can't be read.
@@ -403,12 +514,30 @@ impl Session {
         self.kept(|| {
             let mut votes = BlockTypes::default();
             self.replay(&Filter::default(), None, &mut votes)?;
-            Ok(HeapTypes::new(votes))
+            self.decided(votes)
         })
     }
 
-    /// The same, without a replay of its own: the votes saw one of everything.
+    /// The same, where the votes saw one of everything.
     pub(crate) fn keep_heap_types(&self, votes: BlockTypes) -> Result<Arc<HeapTypes>, Error> {
-        self.kept(|| Ok(HeapTypes::new(votes)))
+        self.kept(|| self.decided(votes))
+    }
+
+    fn decided(&self, votes: BlockTypes) -> Result<HeapTypes, Error> {
+        let decided = votes.decide();
+        let mut told = FxHashMap::default();
+        let mut larger = Vec::new();
+        for (number, shared) in votes.shared(&decided) {
+            match shared {
+                SharedBlock::Small(objects) => _ = told.insert(number, objects),
+                SharedBlock::Larger => larger.push(number),
+            }
+        }
+        if !larger.is_empty() {
+            let mut replay = PoolReplay::new(&votes, larger);
+            self.replay(&Filter::default(), None, &mut replay)?;
+            told.extend(replay.told);
+        }
+        Ok(HeapTypes::new(votes, decided, &told))
     }
 }

@@ -1,11 +1,13 @@
 //! The fields of heap blocks while a program runs: no trace tells what all accesses say, so those that were seen so far vote.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use memref::{ProcessId, VirtAddr};
 use symbols::{Resolver, SiteId};
 
 use super::fields::{FieldUse, by_byte, fields_of};
+use super::pools::{ToldObject, told_by};
 use super::votes::{BlockTypes, Candidates, PlacedType, VoteSum};
 
 /// Types that are larger have no fields.
@@ -35,7 +37,8 @@ impl LiveFields {
         let number = self.votes.block_at(resolver, addr)?;
         let block = &self.votes.blocks[number as usize];
         let (start, len, site) = (block.start, block.len, (block.process, block.site, block.len));
-        if let Some(known) = self.votes.types.at(resolver, ip)
+        let known = self.votes.types.at(resolver, ip);
+        if let Some(known) = known
             && let Some(placed) = self.votes.vote(number, addr, known)
         {
             let offset = known.offset.rem_euclid(self.votes.types.layout(known.type_).bytes as i64);
@@ -46,24 +49,43 @@ impl LiveFields {
         let placed = own.map(|own| own.placed).filter(is_whole).or_else(|| {
             let site = self.votes.winner(self.of_site.get(&site)?, len)?.placed;
             is_whole(&site).then_some(site)
-        })?;
-        let layout = self.votes.types.layout(placed.type_);
-        let bytes = layout.bytes;
-        if bytes > MOST_BYTES {
+        });
+        let from_block = addr.distance(start);
+        let told = known.and_then(|known| told_by(&self.votes.types, known, from_block));
+        // An object beside those that the block is taken for: several types share it.
+        let beside = told.filter(|told| placed.is_none_or(|whole| !self.votes.is_of(*told, &whole)));
+        let path = match (beside, placed) {
+            (Some(ToldObject { begin, type_ }), _) => {
+                let name = Arc::clone(&self.votes.types.layout(type_).name);
+                let field = self.field(type_, from_block.checked_sub(begin)?)?;
+                format!("[{name} at {begin}].{field}")
+            }
+            (None, placed) => {
+                let placed = placed?;
+                let bytes = self.votes.types.layout(placed.type_).bytes;
+                let into = from_block.checked_sub(placed.base.into())?;
+                let field = self.field(placed.type_, into % bytes)?;
+                match len < 2 * bytes {
+                    true => format!(".{field}"),
+                    false => format!("[{}].{field}", into / bytes),
+                }
+            }
+        };
+        let variable = resolver.resolve_data(addr).variable;
+        Some(format!("{}{path}", resolver.names().variable(variable)?.name))
+    }
+
+    /// The field of a type at an offset.
+    fn field(&mut self, type_: u32, offset: u64) -> Option<&str> {
+        let layout = self.votes.types.layout(type_);
+        if layout.bytes > MOST_BYTES {
             return None;
         }
-        let table = self.tables.entry(placed.type_).or_insert_with(|| {
+        let table = self.tables.entry(type_).or_insert_with(|| {
             let fields = fields_of(layout);
-            FieldTable { owners: by_byte(&fields, bytes), fields }
+            FieldTable { owners: by_byte(&fields, layout.bytes), fields }
         });
-        let into = addr.distance(start).checked_sub(placed.base.into())?;
-        let owner = *table.owners.get((into % bytes) as usize)?;
-        let field = &table.fields.get(usize::from(owner))?.name;
-        let variable = resolver.resolve_data(addr).variable;
-        let block = &resolver.names().variable(variable)?.name;
-        Some(match len < 2 * bytes {
-            true => format!("{block}.{field}"),
-            false => format!("{block}[{}].{field}", into / bytes),
-        })
+        let owner = *table.owners.get(offset as usize)?;
+        Some(&table.fields.get(usize::from(owner))?.name)
     }
 }

@@ -6,6 +6,9 @@
 //! also those that know no type themselves, and with them those to variables of the type, which debug information knows
 //! (`variables`). What lies in a larger type at that place, and members' scalars, agree with it; the rest is told as a conflict. What
 //! has no type is counted by place in the blocks of a call ([`OffsetUses`]).
+//!
+//! A block whose votes are for objects of several types at their own places is a pool (`pools`), as those of a program's own allocator are. Where it
+//! is too large for its votes to tell the places, one more replay asks each access to it for its object.
 
 mod advice;
 mod conflicts;
@@ -15,6 +18,7 @@ mod heap_types;
 mod live;
 mod offsets;
 mod parts;
+mod pools;
 mod uses;
 mod variables;
 mod votes;

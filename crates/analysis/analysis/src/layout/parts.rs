@@ -87,6 +87,18 @@ pub(super) fn has_scalar(outer: &TypeLayout, offset: u64, bytes: u64) -> bool {
     }
 }
 
+/// Whether a place is in an array within a type.
+pub(super) fn is_in_array(outer: &TypeLayout, offset: u64) -> bool {
+    match &outer.kind {
+        TypeKind::Scalar => false,
+        TypeKind::Array { .. } => true,
+        TypeKind::Struct(members) | TypeKind::Union(members) => members.iter().any(|member| {
+            let into = offset.checked_sub(member.offset).filter(|into| *into < member.layout.bytes.max(1));
+            into.is_some_and(|into| is_in_array(&member.layout, into))
+        }),
+    }
+}
+
 /// Whether a structure begins with all members of another one.
 fn is_header(outer: &TypeLayout, inner: &TypeLayout) -> bool {
     inner.bytes <= outer.bytes && share_head(outer, inner, inner.bytes)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memref::{Access, AccessKind, BlockFunction, BlockOp, Event, MarkerKind, ProcessId, ThreadId, VirtAddr};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::HeapTypes;
 use super::advice::advice;
@@ -66,6 +66,8 @@ pub struct TypeUse {
     pub advice: Vec<String>,
     /// Whether all accesses of its blocks are known, and that they are of it: only then a field without any was never used.
     pub is_complete: bool,
+    /// Its objects lie in blocks that several types share, where accesses are of nobody knows what: there may be more to it.
+    pub is_lower_bound: bool,
     /// All its accesses.
     pub count: Count,
 }
@@ -136,6 +138,8 @@ pub struct TypeUses {
     is_partial: bool,
     /// Where recording began, of each process.
     begun: BTreeMap<ProcessId, VirtAddr>,
+    /// The blocks that several types share where an access was to none of the objects that are known.
+    unplaced: FxHashSet<u32>,
     /// The fields of one access.
     touched: Vec<u16>,
 }
@@ -155,6 +159,7 @@ impl TypeUses {
             missing: 0,
             is_partial: false,
             begun: BTreeMap::new(),
+            unplaced: FxHashSet::default(),
             touched: Vec::new(),
         }
     }
@@ -194,11 +199,14 @@ impl TypeUses {
         let variable = at.resolver.resolve_data(access.addr).variable;
         let is_in_block = self.types.block_of(variable).is_some();
         let place = match is_in_block {
-            true => self.types.place(variable, access.addr),
+            true => self.types.place(at.resolver, variable, access),
             false => self.variables.place(at, code, variable, access.addr),
         };
         self.heap += u64::from(is_in_block);
-        let Some(place) = place else { return };
+        let Some(place) = place else {
+            self.unplaced.extend(self.types.pool_of(variable));
+            return;
+        };
         *if is_in_block { &mut self.typed } else { &mut self.in_variables } += 1;
         self.touch(place, access.size.into());
         let counted = self.counted.entry(place.type_).or_default();
@@ -248,9 +256,9 @@ impl TypeUses {
         for ((addr, len), writes) in ranges.into_iter().filter(|((_, len), _)| *len > 0) {
             let variable = at.resolver.resolve_data(addr).variable;
             let code = at.resolver.resolve_code(op.ip);
-            let place = match self.types.block_of(variable).is_some() {
-                true => self.types.place(variable, addr),
-                false => self.variables.place(at, code, variable, addr),
+            let place = match self.types.block_of(variable) {
+                Some(number) => self.types.place_in(number, addr),
+                None => self.variables.place(at, code, variable, addr),
             };
             let Some(place) = place else { continue };
             self.touch(place, len);
@@ -296,6 +304,7 @@ impl TypeUses {
     pub fn types_used(mut self) -> Vec<TypeUse> {
         let open: Vec<ObjectInUse> = self.threads.values().flat_map(|thread| thread.objects).collect();
         open.into_iter().for_each(|over| self.end(over));
+        let unplaced = self.types.types_in_pools(&self.unplaced);
         let mut all: BTreeMap<u32, TypeUse> = BTreeMap::new();
         for (type_, counted) in &self.counted {
             let one = match (self.variables.get(*type_), self.types.table(*type_)) {
@@ -315,9 +324,11 @@ impl TypeUses {
             if let Some(count) = variables {
                 (one.variables, one.objects) = (count.variables(), count.objects);
             }
+            one.is_lower_bound = unplaced.contains(type_);
             one.is_complete = self.missing == 0
                 && !self.is_partial
                 && one.confidence >= 1.0 - MOST_DOUBT
+                && !one.is_lower_bound
                 && variables.is_none_or(|count| self.variables.are_all_known(count));
             one.advice = advice(one);
         }
@@ -386,6 +397,7 @@ impl CountedType {
             pairs,
             advice: Vec::new(),
             is_complete: true,
+            is_lower_bound: false,
             count: self.all,
         }
     }

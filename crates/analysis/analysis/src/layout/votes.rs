@@ -7,15 +7,18 @@ use symbols::{
 };
 
 use super::parts::{PartWay, has_scalar, part_at, part_behind, share_head};
+use super::pools::{ToldObject, ToldObjects};
 use crate::typing::{AllocationWay, CodeTypes, KnownAllocation, KnownType};
 use crate::{Error, Moment, Tool};
 
 /// Candidates of a block; more than that are no majority.
 const MOST_CANDIDATES: usize = 24;
 /// Blocks up to this size are taken for one object whose parts have their places; larger ones for arrays, whose elements are one.
-const MOST_OBJECT_BYTES: u64 = 512;
-/// The part of a block's votes that is for another type beside its own, at least: one in so many.
-const LEAST_BESIDE: u64 = 20;
+pub(super) const MOST_OBJECT_BYTES: u64 = 512;
+/// The part of a larger block's votes that is for other types than its own, at least, where several share it: one in so many.
+const LEAST_SHARED: u64 = 20;
+/// Votes for an object in a small block where nothing else is told of, at least.
+const LEAST_BESIDE: u64 = 2;
 /// One block that is something else among so many does not make a call one for several types.
 const MOST_ALIKE: u64 = 50;
 /// Bytes that hashbrown looks at together, at the end of each of its tables once more.
@@ -106,31 +109,15 @@ pub(super) struct DecidedType {
     pub(super) told_bytes: u64,
     /// Whether the code that allocated the block knew its type.
     pub(super) is_allocated: bool,
-    /// What else lies in the block, before its objects or behind them.
-    pub(super) beside: Option<BesideType>,
 }
 
-/// Objects of another type in a larger block, as where the rest of an array that is complete is given to something else.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BesideType {
-    pub(super) type_: u32,
-    /// Bytes from the start of the block.
-    pub(super) begin: u64,
-    pub(super) end: u64,
-    pub(super) votes: u64,
-}
-
-/// Bytes of a block.
-#[derive(Clone, Copy, Debug)]
-struct BlockSpan {
-    begin: u64,
-    end: u64,
-}
-
-impl BlockSpan {
-    fn overlaps(self, other: Self) -> bool {
-        self.begin < other.end && other.begin < self.end
-    }
+/// A block that objects of several types share.
+#[derive(Debug)]
+pub(super) enum SharedBlock {
+    /// A small one, and what accesses told of.
+    Small(ToldObjects),
+    /// A larger one, of which the votes do not tell where they are.
+    Larger,
 }
 
 /// The votes for one candidate.
@@ -226,6 +213,11 @@ fn candidates(block: &VotedBlock) -> Candidates {
         all.entry(placed).or_default().add(VoteSum { count, last, furthest });
     }
     all
+}
+
+/// Whether a block's own accesses tell of any place in what others have there: what allocators keep before it is in blocks of all types.
+fn is_told_of(block: &VotedBlock, whole: &PlacedType) -> bool {
+    block.votes.iter().any(|vote| vote.count > 0 && vote.placed.base >= whole.base)
 }
 
 pub(super) type Candidates = FxHashMap<PlacedType, VoteSum>;
@@ -416,7 +408,9 @@ impl BlockTypes {
                 None if is_of_one_type => of_size().or_else(of_site),
                 None => None,
                 Some(whole) if !self.types.is_aggregate(whole.placed.type_) => {
-                    of_size().or_else(of_site).filter(|site| self.has_numbers(block, &site.placed))
+                    let is_told = |site: &PlacedType| is_of_one_type || is_told_of(block, site);
+                    let site = of_size().or_else(of_site);
+                    site.filter(|site| self.has_numbers(block, &site.placed) && is_told(&site.placed))
                 }
                 Some(whole) => of_size().filter(|site| is_part(whole, site)),
             };
@@ -428,14 +422,10 @@ impl BlockTypes {
             // Its own accesses tell of no object of what others are.
             let told_by_others = |site: &DecidedType| DecidedType {
                 told_bytes: self.types.layout(site.placed.type_).bytes,
-                beside: None,
                 ..site.clone()
             };
             let decided = site.map(told_by_others).or(whole).filter(fits)?;
-            let objects_bytes = match decided.beside {
-                Some(_) => decided.objects_bytes,
-                None => block.len.saturating_sub(decided.placed.base.into()),
-            };
+            let objects_bytes = block.len.saturating_sub(decided.placed.base.into());
             Some(DecidedType { objects_bytes, told_bytes: decided.told_bytes.min(objects_bytes), ..decided })
         });
         let mut decided: Vec<Option<DecidedType>> = decided.collect();
@@ -446,8 +436,7 @@ impl BlockTypes {
     /// Of an array behind something else the first elements may not have been accessed: then it begins where others of its type do.
     fn begin_as_others(&self, decided: &mut [Option<DecidedType>]) {
         let bases: FxHashSet<PlacedType> = decided.iter().flatten().map(|one| one.placed).collect();
-        let alone = |one: &&mut DecidedType| !one.is_allocated && one.beside.is_none();
-        for one in decided.iter_mut().flatten().filter(alone) {
+        for one in decided.iter_mut().flatten().filter(|one| !one.is_allocated) {
             let base = u64::from(one.placed.base);
             let begin = (base % self.types.layout(one.placed.type_).bytes) as u32;
             if begin > 0
@@ -539,9 +528,7 @@ impl BlockTypes {
     /// What was voted for, held against one type.
     fn decided(&self, all: &[Candidate], placed: PlacedType, votes: u64, len: u64) -> DecidedType {
         let layout = |placed: &PlacedType| self.types.layout(placed.type_);
-        let beside = (len > MOST_OBJECT_BYTES).then(|| self.beside(all, &placed, len)).flatten();
-        let is_beside = |part: &Candidate| beside.is_some_and(|beside| beside.type_ == part.placed.type_);
-        let others = all.iter().filter(|part| self.agreement(part, &placed).is_none() && !is_beside(part));
+        let others = all.iter().filter(|part| self.agreement(part, &placed).is_none());
         let mut others: Vec<(PlacedType, u64)> = others.map(|part| (part.placed, part.votes.count)).collect();
         others.sort_by_key(|(_, votes)| std::cmp::Reverse(*votes));
         let stored = all.iter().filter(|part| {
@@ -560,16 +547,12 @@ impl BlockTypes {
         let first = same.map(|other| other.placed.base).min().unwrap_or(placed.base);
         let last = self.objects_of(all, &placed).map(|one| one.votes.last).max().unwrap_or(placed.base);
         let base = match u64::from(first) {
-            first if beside.is_some_and(|beside| beside.begin < first) => first as u32,
             first if first.is_multiple_of(bytes) => 0,
             first if len > MOST_OBJECT_BYTES => (first % bytes) as u32,
             _ => first,
         };
         let told_bytes = (u64::from(last.saturating_sub(base)) / bytes + 1) * bytes;
-        let objects_bytes = match beside {
-            Some(_) => told_bytes,
-            None => len.saturating_sub(base.into()),
-        };
+        let objects_bytes = len.saturating_sub(base.into());
         DecidedType {
             placed: PlacedType { base, ..placed },
             raw: placed,
@@ -579,7 +562,6 @@ impl BlockTypes {
             objects_bytes,
             told_bytes: told_bytes.min(objects_bytes),
             is_allocated: false,
-            beside,
         }
     }
 
@@ -595,28 +577,60 @@ impl BlockTypes {
         })
     }
 
-    /// The bytes of a block in which a candidate's objects were accessed.
-    fn span(&self, one: &Candidate) -> BlockSpan {
-        let end = u64::from(one.votes.last) + self.types.layout(one.placed.type_).bytes;
-        BlockSpan { begin: one.placed.base.into(), end }
+    /// What each block is of that objects of several types share: a larger one has to be looked at once more for where they are.
+    pub(super) fn shared(&self, decided: &[Option<DecidedType>]) -> FxHashMap<u32, SharedBlock> {
+        let known =
+            decided.iter().enumerate().filter_map(|(number, one)| Some((number as u32, one.as_ref()?)));
+        let known = known.filter(|(_, one)| !one.is_allocated);
+        known.filter_map(|(number, one)| Some((number, self.shared_by(number, one)?))).collect()
     }
 
-    /// What else has its own place in a block.
-    fn beside(&self, all: &[Candidate], placed: &PlacedType, len: u64) -> Option<BesideType> {
-        let own = self.objects_of(all, placed).map(|one| self.span(one));
-        let own = own.reduce(|a, b| BlockSpan { begin: a.begin.min(b.begin), end: a.end.max(b.end) })?;
+    fn shared_by(&self, number: u32, decided: &DecidedType) -> Option<SharedBlock> {
+        let block = &self.blocks[number as usize];
+        let all = sorted(&self.candidates(number));
         let total: u64 = all.iter().map(|one| one.votes.count).sum();
-        let others = all.iter().filter(|one| {
-            let span = self.span(one);
-            self.types.is_aggregate(one.placed.type_)
-                && one.votes.count * LEAST_BESIDE >= total
-                && self.agreement(one, placed).is_none()
-                && !span.overlaps(own)
-                && span.end <= len
-        });
-        let most = others.max_by_key(|one| one.votes.count)?;
-        let BlockSpan { begin, end } = self.span(most);
-        Some(BesideType { type_: most.placed.type_, begin, end, votes: most.votes.count })
+        let is_other = |one: &&Candidate| {
+            self.types.is_aggregate(one.placed.type_) && self.agreement(one, &decided.raw).is_none()
+        };
+        if block.len > MOST_OBJECT_BYTES {
+            let others: u64 = all.iter().filter(is_other).map(|one| one.votes.count).sum();
+            return (others > 0 && others * LEAST_SHARED >= total).then_some(SharedBlock::Larger);
+        }
+        // What begins at the same place is the same under another name.
+        let own = u64::from(decided.placed.base) + self.types.layout(decided.placed.type_).bytes;
+        let is_told = |one: &&Candidate| {
+            let (base, bytes) = (u64::from(one.placed.base), self.types.layout(one.placed.type_).bytes);
+            let is_alone = base >= own && base + bytes <= block.len;
+            let least = if is_alone { LEAST_BESIDE } else { total.div_ceil(LEAST_SHARED).max(LEAST_BESIDE) };
+            one.votes.count >= least
+        };
+        let is_beside = |one: &&Candidate| one.placed.base != decided.placed.base && is_told(one);
+        all.iter().filter(is_other).find(is_beside)?;
+        let objects = all
+            .iter()
+            .filter(|one| self.types.is_aggregate(one.placed.type_) && (is_told(one) || !is_other(one)));
+        let objects = objects.map(|one| (one.placed, one.votes.count)).chain([(decided.placed, 0)]);
+        let mut told = ToldObjects::default();
+        for (PlacedType { type_, base }, votes) in objects {
+            *told.entry(ToldObject { begin: base.into(), type_ }).or_default() += votes;
+        }
+        Some(SharedBlock::Small(told))
+    }
+
+    /// Whether an object is one of those that a block is taken for, a part of one or the same under another name.
+    pub(super) fn is_of(&self, told: ToldObject, whole: &PlacedType) -> bool {
+        let placed = PlacedType { type_: told.type_, base: told.begin as u32 };
+        self.within(&placed, whole) == 0
+            || self.agreement(&Candidate { placed, votes: VoteSum::default() }, whole).is_some()
+    }
+
+    /// The block that a variable is, where it was accessed.
+    #[inline]
+    pub(super) fn known_block(&self, variable: VariableId) -> Option<u32> {
+        match self.known.get(variable.0 as usize) {
+            Some(VotedVariable::Block(block)) => Some(*block),
+            _ => None,
+        }
     }
 
     /// Where a part lies in the whole, or in an element of an array of it.

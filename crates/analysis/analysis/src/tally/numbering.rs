@@ -244,7 +244,7 @@ impl Fields {
             None => {
                 let name = at.resolver.resolve_data(access.addr);
                 // A block of numbers alone is best called by who allocated it.
-                let placed = types.place(name.variable, access.addr);
+                let placed = types.place(at.resolver, name.variable, access);
                 if let Some(placed) = placed.filter(|placed| types.is_aggregate(placed.type_)) {
                     let type_ = placed.type_;
                     types.touched(placed, access.size.into(), &mut places.touched);
@@ -275,7 +275,7 @@ impl Fields {
             return;
         }
         let name = at.resolver.resolve_data(access.addr);
-        if let Some(placed) = self.types.place(name.variable, access.addr) {
+        if let Some(placed) = self.types.place(at.resolver, name.variable, access) {
             let type_ = placed.type_;
             self.types.touched(placed, access.size.into(), &mut self.places.touched);
             let further = self.places.touched.iter().skip(1);
@@ -303,6 +303,11 @@ impl Types {
         let variable = at.resolver.resolve_data(access.addr).variable;
         if let Some(number) = *slot(&mut self.of_variable, variable.0) {
             return number;
+        }
+        if self.types.pool_of(variable).is_some() {
+            let place = self.types.place(at.resolver, variable, access);
+            let thing = place.map_or(TypeThing::Untyped(variable), |place| TypeThing::Blocks(place.type_));
+            return self.things.number(thing);
         }
         // Of a block, all accesses have its type, whatever the first one is.
         let thing = match self.types.type_of(variable) {

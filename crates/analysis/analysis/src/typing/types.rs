@@ -110,6 +110,12 @@ impl CodeTypes {
         }
     }
 
+    /// Types that have these layouts, by their places.
+    #[cfg(test)]
+    pub(crate) fn of(layouts: Vec<Arc<TypeLayout>>) -> Self {
+        Self { layouts, ..Self::default() }
+    }
+
     /// What an instruction that was asked for before accesses.
     #[inline]
     pub(crate) fn known(&self, code: CodeId) -> Option<KnownType> {

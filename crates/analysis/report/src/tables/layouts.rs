@@ -30,7 +30,8 @@ pub fn layouts_json(types: &[TypeUse], out: &mut dyn Write) -> io::Result<()> {
         json!({
             "type": one.name, "bytes": one.bytes, "blocks": one.blocks, "objects": one.objects, "block_bytes": one.block_bytes,
             "variables": one.variables,
-            "typed_by": one.typed_by, "confidence": one.confidence, "complete": one.is_complete, "accesses": one.count.accesses(),
+            "typed_by": one.typed_by, "confidence": one.confidence, "complete": one.is_complete,
+            "accesses": one.count.accesses(), "lower_bound": one.is_lower_bound,
             "conflicts": conflicts_json(&one.conflicts),
             "fields": one.fields.iter().map(field).collect::<Vec<_>>(),
             "holes": one.holes.iter().map(|hole| json!({ "offset": hole.offset, "size": hole.size })).collect::<Vec<_>>(),
@@ -53,10 +54,11 @@ pub fn layouts_text(types: &[TypeUse], top: usize, look: Look, out: &mut dyn Wri
             doubt => format!("; {doubt}"),
         };
         let head = format!(
-            "{}: {}, {}, {}{doubt}",
+            "{}: {}, {}, {}{}{doubt}",
             one.name,
             amount(one.bytes, "byte"),
             places(one),
+            if one.is_lower_bound { "at least " } else { "" },
             amount(one.count.accesses(), "access"),
         );
         writeln!(out, "{}", Toned(look, Tone::Strong, &head))?;
