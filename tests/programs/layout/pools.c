@@ -1,5 +1,6 @@
 // Blocks that objects of several types share: one of an allocator of the program's own, used twice, and one that two objects are put in.
 #include <stdlib.h>
+#include <sys/mman.h>
 
 struct node {
     struct node *next;       // 60 stores, 600 loads
@@ -110,9 +111,15 @@ static long __attribute__((noipa)) sort(const struct sorter *sorter)
 
 int main(void)
 {
+#ifdef MAPPED
+    pool = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pool == MAP_FAILED)
+        abort();
+#else
     pool = malloc(4096);
     if (!pool)
         abort();
+#endif
     long sum = use(10) + use(20);
     for (int i = 0; i < 3; i++) {
         struct sorter *one = sorter(i);

@@ -261,8 +261,10 @@ fn two_arrays_of_one_block_have_their_types() {
 /// Each access is to the object that lies there, whatever else the block has, also where another one lay there before.
 #[test]
 fn objects_of_several_types_in_one_block_have_their_fields() {
-    for level in ["-O0", "-O1", "-O2"] {
-        let flags = [level, "-fno-tree-vectorize", "-fno-unroll-loops"];
+    for [level, mapped] in
+        [["-O0", "-DMAPPED"], ["-O1", "-UMAPPED"], ["-O2", "-DMAPPED"], ["-O2", "-UMAPPED"]]
+    {
+        let flags = [level, mapped, "-fno-tree-vectorize", "-fno-unroll-loops"];
         let recording = TestProgram::built("layout/pools.c", &flags).record_by("translate");
         let all = layouts(&recording);
         let check = |type_: &str, blocks: u64, objects: u64, fields: &[(&str, (u64, u64))]| {

@@ -131,6 +131,7 @@ pub struct TypeUses {
     /// Accesses to heap blocks, and those to blocks that have a type.
     heap: u64,
     typed: u64,
+    in_mappings: u64,
     in_variables: u64,
     /// Missing events.
     pub missing: u64,
@@ -155,6 +156,7 @@ impl TypeUses {
             threads: FxHashMap::default(),
             heap: 0,
             typed: 0,
+            in_mappings: 0,
             in_variables: 0,
             missing: 0,
             is_partial: false,
@@ -189,6 +191,11 @@ impl TypeUses {
         self.typed as f64 / (self.heap as f64).max(1.0)
     }
 
+    /// Accesses to objects in memory that the program mapped itself.
+    pub fn in_mappings(&self) -> u64 {
+        self.in_mappings
+    }
+
     /// Accesses to static and local variables that are structures, or arrays of them.
     pub fn in_variables(&self) -> u64 {
         self.in_variables
@@ -197,17 +204,23 @@ impl TypeUses {
     fn access(&mut self, at: &mut Moment<'_>, access: &Access) {
         let code = self.variables.follow(at, access);
         let variable = at.resolver.resolve_data(access.addr).variable;
-        let is_in_block = self.types.block_of(variable).is_some();
+        let block = self.types.block_of(variable);
+        let is_in_block = block.is_some();
+        let is_mapping = block.is_some_and(|number| self.types.block(number).is_mapping);
         let place = match is_in_block {
             true => self.types.place(at.resolver, variable, access),
             false => self.variables.place(at, code, variable, access.addr),
         };
-        self.heap += u64::from(is_in_block);
+        self.heap += u64::from(is_in_block && !is_mapping);
         let Some(place) = place else {
             self.unplaced.extend(self.types.pool_of(variable));
             return;
         };
-        *if is_in_block { &mut self.typed } else { &mut self.in_variables } += 1;
+        *match (is_in_block, is_mapping) {
+            (true, false) => &mut self.typed,
+            (true, true) => &mut self.in_mappings,
+            (false, _) => &mut self.in_variables,
+        } += 1;
         self.touch(place, access.size.into());
         let counted = self.counted.entry(place.type_).or_default();
         counted.all.add(access);

@@ -1,6 +1,6 @@
 //! The first replay: each access with a type votes for its block.
 
-use memref::{Access, AccessKind, ProcessId, VirtAddr};
+use memref::{Access, AccessKind, AllocationKind, ProcessId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{
     BlockId, BlockState, CodeName, Resolver, SiteId, TypeKind, TypeLayout, VariableId, VariableKind,
@@ -54,6 +54,10 @@ pub(super) struct VotedBlock {
     votes: Vec<TypeVote>,
     /// What the code that allocated it was made for.
     allocated: Option<KnownAllocation>,
+    /// A mapping, which is no object: allocators of the program take theirs from it.
+    pub(super) is_mapping: bool,
+    /// An access told of one in it.
+    has_objects: bool,
 }
 
 /// What a variable is.
@@ -259,10 +263,8 @@ impl BlockTypes {
             VariableKind::Block { process, block: id, state: BlockState::Live } => {
                 let block = resolver.heap().block(id)?;
                 let site = resolver.heap().site(block.site)?;
-                // A mapping is no object; allocators of the program take theirs from it.
-                let is_mapping =
-                    matches!(site.kind, memref::AllocationKind::Mmap | memref::AllocationKind::Mremap);
-                (!is_mapping).then(|| VotedBlock {
+                let is_mapping = matches!(site.kind, AllocationKind::Mmap | AllocationKind::Mremap);
+                Some(VotedBlock {
                     start: block.start,
                     len: block.len,
                     process,
@@ -270,6 +272,8 @@ impl BlockTypes {
                     site: block.site,
                     votes: Vec::new(),
                     allocated: None,
+                    is_mapping,
+                    has_objects: false,
                 })
             }
             _ => None,
@@ -283,8 +287,10 @@ impl BlockTypes {
             return None;
         };
         let number = self.blocks.len() as u32;
-        let votes = self.made(resolver, &block);
-        let allocated = self.allocated(resolver, &block);
+        let (votes, allocated) = match block.is_mapping {
+            true => (Vec::new(), None),
+            false => (self.made(resolver, &block), self.allocated(resolver, &block)),
+        };
         self.blocks.push(VotedBlock { votes, allocated, ..block });
         self.known[index] = VotedVariable::Block(number);
         Some(number)
@@ -332,6 +338,10 @@ impl BlockTypes {
     pub(super) fn vote(&mut self, number: u32, addr: VirtAddr, known: KnownType) -> Option<PlacedType> {
         let bytes = self.types.layout(known.type_).bytes;
         let block = &mut self.blocks[number as usize];
+        if block.is_mapping {
+            block.has_objects |= self.types.is_aggregate(known.type_);
+            return None;
+        }
         let into = addr.0.wrapping_sub(block.start.0);
         let base = into.checked_add_signed(known.offset.wrapping_neg())?;
         let is_object = block.len <= MOST_OBJECT_BYTES;
@@ -582,7 +592,9 @@ impl BlockTypes {
         let known =
             decided.iter().enumerate().filter_map(|(number, one)| Some((number as u32, one.as_ref()?)));
         let known = known.filter(|(_, one)| !one.is_allocated);
-        known.filter_map(|(number, one)| Some((number, self.shared_by(number, one)?))).collect()
+        let shared = known.filter_map(|(number, one)| Some((number, self.shared_by(number, one)?)));
+        let mappings = self.blocks.iter().enumerate().filter(|(_, block)| block.has_objects);
+        shared.chain(mappings.map(|(number, _)| (number as u32, SharedBlock::Larger))).collect()
     }
 
     fn shared_by(&self, number: u32, decided: &DecidedType) -> Option<SharedBlock> {
@@ -664,8 +676,15 @@ impl Tool for BlockTypes {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         for access in accesses.iter().filter(|access| access.kind != AccessKind::Prefetch) {
             let Some(block) = self.block_at(at.resolver, access.addr) else { continue };
+            let known = self.types.at(at.resolver, access.ip);
+            if self.blocks[block as usize].is_mapping {
+                if let Some(known) = known {
+                    self.vote(block, access.addr, known);
+                }
+                continue;
+            }
             self.share.accesses += 1;
-            if let Some(known) = self.types.at(at.resolver, access.ip) {
+            if let Some(known) = known {
                 *if known.is_named { &mut self.share.by_variable } else { &mut self.share.by_flow } += 1;
                 self.vote(block, access.addr, known);
             }

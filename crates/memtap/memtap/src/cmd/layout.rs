@@ -63,10 +63,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut uses = if args.flat { uses.flat() } else { uses };
     session.replay(&Default::default(), None, &mut uses)?;
     let (covered, in_variables, missing) = (uses.covered(), uses.in_variables(), uses.missing);
+    let in_mappings = uses.in_mappings();
     let (share, has_debug_info) = (heap.share(), heap.has_debug_info());
     let mut types = uses.types_used();
     if let Some(only) = &args.only {
-        types.retain(|one| one.name == *only || one.name.rsplit("::").next() == Some(only));
+        types.retain(|one| one.name == *only || one.name.rsplit([':', '.']).next() == Some(only));
         if types.is_empty() {
             anyhow::bail!(
                 "{}: no heap block or variable that was accessed has the type {only}; memtap layout without --type shows those there are",
@@ -88,6 +89,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             percent(share.by_variable),
             percent(share.by_flow),
             heap.doubt() * 100.0
+        );
+    }
+    if in_mappings > 0 {
+        eprintln!(
+            "memtap: {} to objects in memory that the program mapped itself, too",
+            report::amount(in_mappings, "access")
         );
     }
     if in_variables > 0 {
