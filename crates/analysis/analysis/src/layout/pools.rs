@@ -74,9 +74,16 @@ impl Pool {
         sorted.sort_unstable_by_key(key);
         let mut objects: Vec<PoolObject> = Vec::new();
         for (told, votes) in sorted {
-            let recent = objects.iter_mut().rev().take(MOST_OVERLAPPING);
-            match recent.into_iter().find(|whole| is_part(types, told, whole)) {
-                Some(whole) => whole.votes += votes,
+            let recent = objects.iter().enumerate().rev().take(MOST_OVERLAPPING);
+            // Elements of the array that an object ends in come before any other object.
+            let last = objects.len().wrapping_sub(1);
+            let is_of = |number: usize, whole: &PoolObject| match number == last {
+                true => is_part(types, told, whole),
+                false => is_inside(types, told, whole),
+            };
+            let whole = recent.into_iter().find(|(number, whole)| is_of(*number, whole));
+            match whole.map(|(number, _)| number) {
+                Some(number) => objects[number].votes += votes,
                 None => {
                     let ToldObject { begin, type_ } = told;
                     objects.push(PoolObject { begin, end: begin + types.layout(type_).bytes, type_, votes });
@@ -96,8 +103,8 @@ impl Pool {
         let overlapping = |number: usize| {
             let one = objects[number];
             let behind = objects[number + 1..].iter().take_while(move |other| other.begin < one.end);
-            let before = objects[..number].iter().rev().filter(move |other| other.end > one.begin);
-            before.take(MOST_OVERLAPPING).chain(behind.take(MOST_OVERLAPPING))
+            let before = objects[..number].iter().rev().take(MOST_OVERLAPPING);
+            before.filter(move |other| other.end > one.begin).chain(behind.take(MOST_OVERLAPPING))
         };
         let most = |number: usize| overlapping(number).max_by_key(|other| other.votes);
         let (mut kept, mut doubtful) = (Vec::new(), Vec::new());
@@ -166,17 +173,24 @@ impl Pool {
     }
 }
 
-/// Whether an object is another one, or a part of it.
+/// Whether an object is another one, or a part of it, or of an element of the array that it ends in.
 fn is_part(types: &CodeTypes, part: ToldObject, whole: &PoolObject) -> bool {
-    let Some(into) = part.begin.checked_sub(whole.begin) else { return false };
-    let (inner, outer) = (types.layout(part.type_), types.layout(whole.type_));
-    let is_same = into == 0 && part.type_ == whole.type_;
-    let is_inside = || into < outer.bytes && part_at(outer, into, inner).is_some();
-    let is_element = || {
+    let is_element = |into| {
+        let (inner, outer) = (types.layout(part.type_), types.layout(whole.type_));
         // One more of the same is an object of its own.
         part.type_ != whole.type_ && part_behind(outer, into, inner) == Some(PartWay::Member)
     };
-    is_same || is_inside() || is_element() || into == 0 && share_head(outer, inner, inner.bytes)
+    is_inside(types, part, whole) || part.begin.checked_sub(whole.begin).is_some_and(is_element)
+}
+
+/// Whether an object is another one, or a part of it.
+fn is_inside(types: &CodeTypes, part: ToldObject, whole: &PoolObject) -> bool {
+    let Some(into) = part.begin.checked_sub(whole.begin) else { return false };
+    let (inner, outer) = (types.layout(part.type_), types.layout(whole.type_));
+    let is_same = into == 0 && part.type_ == whole.type_;
+    is_same
+        || into < outer.bytes && part_at(outer, into, inner).is_some()
+        || into == 0 && share_head(outer, inner, inner.bytes)
 }
 
 /// Whether objects of a type end in an array of any length.
