@@ -252,6 +252,16 @@ fn limits_that_a_program_sets_for_its_memory_hold_as_natively() {
 }
 
 #[test]
+fn limits_to_which_the_tracers_memory_counts_are_told() {
+    let program = TestProgram::built("own_limits.c", &["-pthread"]).path.display().to_string();
+    for limit in ["space", "data", "rights"] {
+        let recording = record(&words(&["--tracer", "protect"]), &words(&[&program, limit]), b"");
+        let told = recording.outcome.err().matches("memtap: the program limits its memory").count();
+        assert!(told > 0, "{limit}: {}", recording.outcome.err());
+    }
+}
+
+#[test]
 fn a_process_that_outlives_the_program_is_told_where_it_is_not_waited_for() {
     let shell = tool("sh").display().to_string();
     let sleep = tool("sleep").display().to_string();

@@ -104,6 +104,16 @@ fn judge([soft, hard]: [u64; 2], former_hard: u64, may_raise: impl Fn() -> bool)
     Ok(())
 }
 
+/// By page protection the kernel has the limits: what the program comes to by that is told before.
+fn tell_what_counts() {
+    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    if !IS_TOLD.swap(true, Ordering::Relaxed) {
+        sys::complain(
+            b"memtap: the program limits its memory; by page protection memtap's counts to it, --tracer translate leaves that out\n",
+        );
+    }
+}
+
 fn may_raise() -> bool {
     let header = [CAPABILITY_VERSION];
     let mut words = [0u64; 3];
@@ -147,7 +157,13 @@ impl SystemCall {
         let limit = limit_of(resource)?;
         // A child of vfork has this memory, but limits of its own.
         let is_own = pid == 0 || pid == PROCESS.pid.load(Ordering::Relaxed);
-        if !is_own || !PROCESS.settings().translate || PROCESS.is_vfork_child() {
+        if !is_own || PROCESS.is_vfork_child() {
+            return None;
+        }
+        if !PROCESS.settings().translate {
+            if new != 0 {
+                tell_what_counts();
+            }
             return None;
         }
         let former = limit.get();
@@ -174,7 +190,13 @@ impl SystemCall {
     fn mdwe(&self) -> Option<isize> {
         // SAFETY: no pointers.
         let kernels = unsafe { sys::syscall(libc::SYS_prctl as usize, [GET_MDWE, 0, 0, 0, 0, 0]) };
-        if sys::failed(kernels) || !PROCESS.settings().translate || PROCESS.is_vfork_child() {
+        if sys::failed(kernels) || PROCESS.is_vfork_child() {
+            return None;
+        }
+        if !PROCESS.settings().translate {
+            if self.args[0] == SET_MDWE {
+                tell_what_counts();
+            }
             return None;
         }
         let [number, bits, rest @ ..] = self.args.map(|arg| arg as u64);
