@@ -61,7 +61,7 @@ pub(crate) fn advance(
                 thread.translation.starved = true;
                 return Advance::AtCall;
             }
-            Burst::NotEmulated | Burst::Faulted => break,
+            Burst::NotEmulated | Burst::Faulted(_) => break,
         }
     }
     // SAFETY: the context that the handler returns to.

@@ -57,6 +57,17 @@ struct OpenMemory<'a> {
     locked: bool,
     /// The order that held before the instruction wrote; zero: it did not.
     before: u64,
+    /// Why the program may not make an access.
+    refused: Option<RefusedAccess>,
+}
+
+/// An access that the program may not make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RefusedAccess {
+    /// It has no right to this address.
+    At(u64),
+    /// A part of it is in memory without a second view, or without the right: the processor knows where it faults, if it does.
+    Across,
 }
 
 impl OpenMemory<'_> {
@@ -149,7 +160,7 @@ impl OpenMemory<'_> {
         }
     }
 
-    /// An access that crosses pages: all viewed, or none.
+    /// An access that crosses pages: all viewed and with the right, or none.
     fn access_across(&mut self, operand: Operand, last: u64) -> Result<u64, Refused> {
         let (first, end) = (pages::page(operand.addr), pages::page(last));
         if (first | end) & PAGE_VIEWED == 0 {
@@ -157,6 +168,7 @@ impl OpenMemory<'_> {
         }
         let needed = PAGE_VIEWED | if operand.kind.writes() { PAGE_WRITE } else { PAGE_READ };
         if first & end & needed != needed {
+            self.refused = Some(RefusedAccess::Across);
             return Err(Refused);
         }
         self.hold(operand, first | end);
@@ -177,6 +189,7 @@ impl Environment for OpenMemory<'_> {
         }
         let needed = if operand.kind.writes() { PAGE_WRITE } else { PAGE_READ };
         if first & needed == 0 && operand.kind != AccessKind::Prefetch {
+            self.refused = Some(RefusedAccess::At(operand.addr));
             return Err(Refused);
         }
         self.hold(operand, first);
@@ -198,8 +211,8 @@ pub(crate) enum Burst {
     Progress,
     /// The first instruction is none of the engine's.
     NotEmulated,
-    /// The first instruction faults by itself.
-    Faulted,
+    /// The first instruction faults by itself, at an address that the program has no right to, or as the engine's stub did.
+    Faulted(Option<u64>),
 }
 
 /// Executes the instruction at rip and those after it.
@@ -223,6 +236,7 @@ pub(crate) fn burst(thread: &mut TracedThread, context: &mut UContext) -> Burst 
         sharing: sharing::current().filter(|_| !PROCESS.is_watched()),
         locked: false,
         before: 0,
+        refused: None,
     };
     let mut steps = 0;
     let mut quiet = 0;
@@ -245,6 +259,7 @@ pub(crate) fn burst(thread: &mut TracedThread, context: &mut UContext) -> Burst 
         memory.touched = false;
         memory.count = 0;
         memory.before = 0;
+        memory.refused = None;
         if PROCESS.is_watched() {
             memory.watched.clear();
             memory.before_it = *regs;
@@ -259,7 +274,13 @@ pub(crate) fn burst(thread: &mut TracedThread, context: &mut UContext) -> Burst 
         match outcome {
             StepOutcome::Executed | StepOutcome::Again => {}
             StepOutcome::NotEmulated(_) if steps == 0 => return Burst::NotEmulated,
-            StepOutcome::Refused | StepOutcome::Fault if steps == 0 => return Burst::Faulted,
+            StepOutcome::Refused | StepOutcome::Fault if steps == 0 => {
+                return match memory.refused {
+                    Some(RefusedAccess::Across) => Burst::NotEmulated,
+                    Some(RefusedAccess::At(addr)) => Burst::Faulted(Some(addr)),
+                    None => Burst::Faulted(None),
+                };
+            }
             // Natively it will fault or trap again, with the context that the program expects.
             StepOutcome::NotEmulated(_) | StepOutcome::Refused | StepOutcome::Fault => break,
         }
@@ -304,6 +325,7 @@ pub(crate) fn execute_one(thread: &mut TracedThread, context: &mut UContext) {
         sharing: sharing::current().filter(|_| !PROCESS.is_watched()),
         locked: false,
         before: 0,
+        refused: None,
     };
     memory.before_it = *regs;
     // SAFETY: this thread's engine, which nobody else uses; the views that `memory` names are mapped.

@@ -10,7 +10,7 @@ use tracee::{sys, tls};
 use x86::Operand;
 
 use crate::protect::burst::{self, Burst, HELD};
-use crate::protect::pages::{self, PAGE_TRACED};
+use crate::protect::pages::{self, PAGE_TRACED, PAGE_VIEWED};
 use crate::protect::ranges::RANGES;
 use crate::registers::{FAULT_OF_FETCH, FAULT_OF_WRITE, SEGV_ACCERR, TRAP_FLAG};
 use crate::signal::delivery;
@@ -38,13 +38,15 @@ pub(crate) fn on_closed_page(thread: &mut TracedThread, info: &SigInfo, context:
     match burst::burst(thread, context) {
         Burst::Progress => {}
         Burst::NotEmulated => open_for_step(thread, context, info.addr),
-        Burst::Faulted => {
-            // The program's own fault: no right, or no such memory, or a division by zero with its operand in memory.
-            let mut own = thread.nested.take().unwrap_or(*info);
+        Burst::Faulted(refused) => {
+            // The program's own fault: no right, or no such memory, or a division by zero with its operand in memory. It need not be at
+            // the place of ours: an instruction may have two.
+            let no_right = || refused.map(|addr| SigInfo::fault(libc::SIGSEGV, SEGV_ACCERR, addr));
+            let mut own = thread.nested.take().or_else(no_right).unwrap_or(*info);
             if matches!(own.signo, libc::SIGFPE | libc::SIGILL) {
                 own.addr = context.gregs.rip;
-            } else if own.addr != 0 {
-                own.addr = info.addr;
+            } else if pages::page(pages::view(own.addr)) & PAGE_VIEWED != 0 {
+                own.addr = pages::view(own.addr);
             }
             // SAFETY: the context that we return to.
             unsafe { delivery::deliver(thread, own.signo, &own, context) };
