@@ -15,6 +15,7 @@ use crate::process::image::{self, VARIABLE};
 use crate::process::program::{self, Verdict};
 use crate::process::{connect, library_path, sanitizer};
 use crate::protect::pages;
+use crate::signal::actions;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
@@ -135,8 +136,10 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
     // As in `exit`.
     thread.system_call.calling.store(core::ptr::null_mut(), Ordering::Release);
     debugger::before_exec();
+    let ignored = actions::ignore_for_exec();
     // SAFETY: the program's own call, its strings at open addresses.
     let result = unsafe { sys::syscall(call.number as usize, args) };
+    actions::take_again(ignored);
     sys::set_mask(real);
     if traced {
         thread.emit(&Record::ExecFailed { announcement });

@@ -167,6 +167,31 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
     0
 }
 
+/// Has the kernel ignore what the program ignores of the signals that we live on, so that the next program inherits it. Nothing where
+/// another thread may need them meanwhile. Returns which they are, for [`take_again`].
+pub(crate) fn ignore_for_exec() -> u64 {
+    if !PROCESS.has_handlers_alone() {
+        return 0;
+    }
+    let actions = ACTIONS.lock();
+    let is_ignored = |signal: &i32| {
+        let action = actions.get(*signal as usize);
+        OURS & mask::bit(*signal) != 0 && action.is_some_and(|action| action.handler == SIG_IGN)
+    };
+    (1..=64).filter(is_ignored).fold(0, |ignored, signal| {
+        let ignoring = SigAction { handler: SIG_IGN, ..SigAction::default() };
+        set_real(signal, &SigAction { restorer: stubs::restorer(), flags: SA_RESTORER, ..ignoring });
+        ignored | mask::bit(signal)
+    })
+}
+
+/// After an exec that failed.
+pub(crate) fn take_again(ignored: u64) {
+    for signal in (1..=64).filter(|signal| ignored & mask::bit(*signal) != 0) {
+        set_real(signal, &handled(signal, &SigAction::default()));
+    }
+}
+
 /// Undoes [`take_over`] for faults: the program is on its own.
 pub(crate) fn give_back() {
     give_back_where(|signal, _| is_fault(signal));

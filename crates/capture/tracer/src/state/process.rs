@@ -95,6 +95,12 @@ impl TracedProcess {
         self.live_threads.load(Ordering::Relaxed) > 1
     }
 
+    /// Whether nobody but the calling thread needs the handlers of signals: no other thread, and no process with this memory.
+    pub(crate) fn has_handlers_alone(&self) -> bool {
+        let no_sharer = || self.sharers.iter().all(|sharer| sharer.load(Ordering::Relaxed) == 0);
+        !self.is_threaded() && !self.is_vfork_child() && no_sharer()
+    }
+
     /// Whether threads of that process are in the list of this one's.
     pub(crate) fn is_own(&self, pid: u32) -> bool {
         pid == self.pid.load(Ordering::Relaxed)
