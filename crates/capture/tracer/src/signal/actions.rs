@@ -47,7 +47,14 @@ pub(crate) fn set_real(signal: i32, action: &SigAction) -> isize {
 
 /// Lets the kernel do with a signal what it does without a handler.
 pub(crate) fn reset(signal: i32) {
-    set_real(signal, &SigAction { restorer: stubs::restorer(), flags: SA_RESTORER, ..SigAction::default() });
+    leave_to_kernel(signal, SIG_DFL);
+}
+
+/// The kernel does what that says, `SIG_DFL` or `SIG_IGN`.
+fn leave_to_kernel(signal: i32, handler: u64) {
+    let action =
+        SigAction { handler, restorer: stubs::restorer(), flags: SA_RESTORER, ..SigAction::default() };
+    set_real(signal, &action);
 }
 
 /// Takes the signals that we live on, remembering what the program had for all signals.
@@ -179,8 +186,7 @@ pub(crate) fn ignore_for_exec() -> u64 {
         OURS & mask::bit(*signal) != 0 && action.is_some_and(|action| action.handler == SIG_IGN)
     };
     (1..=64).filter(is_ignored).fold(0, |ignored, signal| {
-        let ignoring = SigAction { handler: SIG_IGN, ..SigAction::default() };
-        set_real(signal, &SigAction { restorer: stubs::restorer(), flags: SA_RESTORER, ..ignoring });
+        leave_to_kernel(signal, SIG_IGN);
         ignored | mask::bit(signal)
     })
 }

@@ -104,14 +104,21 @@ fn judge([soft, hard]: [u64; 2], former_hard: u64, may_raise: impl Fn() -> bool)
     Ok(())
 }
 
-/// By page protection the kernel has the limits: what the program comes to by that is told before.
-fn tell_what_counts() {
+/// Whether such a call is answered here. By page protection the kernel has the limits, and what the program comes to by one that it sets is
+/// told before.
+fn is_answered(sets_limit: bool) -> bool {
     static IS_TOLD: AtomicBool = AtomicBool::new(false);
-    if !IS_TOLD.swap(true, Ordering::Relaxed) {
+    // A child of vfork has this memory, but limits of its own.
+    if PROCESS.is_vfork_child() {
+        return false;
+    }
+    let is_answered = PROCESS.settings().translate;
+    if !is_answered && sets_limit && !IS_TOLD.swap(true, Ordering::Relaxed) {
         sys::complain(
             b"memtap: the program limits its memory; by page protection memtap's counts to it, --tracer translate leaves that out\n",
         );
     }
+    is_answered
 }
 
 fn may_raise() -> bool {
@@ -155,15 +162,8 @@ impl SystemCall {
         old: u64,
     ) -> Option<isize> {
         let limit = limit_of(resource)?;
-        // A child of vfork has this memory, but limits of its own.
         let is_own = pid == 0 || pid == PROCESS.pid.load(Ordering::Relaxed);
-        if !is_own || PROCESS.is_vfork_child() {
-            return None;
-        }
-        if !PROCESS.settings().translate {
-            if new != 0 {
-                tell_what_counts();
-            }
+        if !is_own || !is_answered(new != 0) {
             return None;
         }
         let former = limit.get();
@@ -190,13 +190,7 @@ impl SystemCall {
     fn mdwe(&self) -> Option<isize> {
         // SAFETY: no pointers.
         let kernels = unsafe { sys::syscall(libc::SYS_prctl as usize, [GET_MDWE, 0, 0, 0, 0, 0]) };
-        if sys::failed(kernels) || PROCESS.is_vfork_child() {
-            return None;
-        }
-        if !PROCESS.settings().translate {
-            if self.args[0] == SET_MDWE {
-                tell_what_counts();
-            }
+        if sys::failed(kernels) || !is_answered(self.args[0] == SET_MDWE) {
             return None;
         }
         let [number, bits, rest @ ..] = self.args.map(|arg| arg as u64);
