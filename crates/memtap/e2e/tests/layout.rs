@@ -287,6 +287,10 @@ fn objects_of_several_types_in_one_block_have_their_fields() {
         assert_eq!((count("edge.to"), count("keys.second")), (30.into(), 3.into()), "{level}: {fields:#?}");
         let types = rows(&recording, "type");
         assert_eq!(named(&types, "name", "edge")["loads"], 300, "{level}: {types:#?}");
+        // Those have types, each of its own: there is no block without one.
+        let outcome = recording.trace.ask("layout", &["--offsets", "--json"]);
+        let offsets: Vec<Value> = serde_json::from_slice(&outcome.stdout).expect("an array");
+        assert!(offsets.iter().all(|one| one["bytes"] != 48), "{level}: {offsets:#?}");
     }
 }
 

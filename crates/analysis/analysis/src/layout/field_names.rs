@@ -46,12 +46,8 @@ impl FieldNames {
     ///
     /// # Errors
     /// Where the trace can't be read.
-    pub(crate) fn new(
-        session: &Session,
-        mut places: impl Iterator<Item = BlockAddress>,
-    ) -> Result<Self, Error> {
-        let types = places.next().map(|_| session.heap_types()).transpose()?;
-        Ok(Self { types })
+    pub(crate) fn new(session: &Session, places: impl Iterator<Item = BlockAddress>) -> Result<Self, Error> {
+        Self::found(places, || session.heap_types())
     }
 
     /// The same, where the votes for the blocks' types are already there.
@@ -61,10 +57,16 @@ impl FieldNames {
     pub(crate) fn of_votes(
         session: &Session,
         votes: BlockTypes,
-        mut places: impl Iterator<Item = BlockAddress>,
+        places: impl Iterator<Item = BlockAddress>,
     ) -> Result<Self, Error> {
-        let types = places.next().map(|_| session.keep_heap_types(votes)).transpose()?;
-        Ok(Self { types })
+        Self::found(places, || session.keep_heap_types(votes))
+    }
+
+    fn found(
+        mut places: impl Iterator<Item = BlockAddress>,
+        types: impl FnOnce() -> Result<Arc<HeapTypes>, Error>,
+    ) -> Result<Self, Error> {
+        Ok(Self { types: places.next().map(|_| types()).transpose()? })
     }
 
     /// The name of an address of a block with its field: `<malloc0003@make+12>.alive`. Nothing where no field is known.

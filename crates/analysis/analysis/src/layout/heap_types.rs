@@ -11,7 +11,7 @@ use trace_format::Filter;
 use super::conflicts::{TypeConflict, TypeConflicts};
 use super::fields::{FieldUse, NO_FIELD, StoredPart, by_byte, fields_with, member_of, members_of, open_end};
 use super::parts::has_scalar;
-use super::pools::{Pool, PoolObject, PoolReplay, ToldObjects, told_by};
+use super::pools::{Pool, PoolObject, PoolReplay, ToldObjects, path_in_pool, told_by};
 use super::votes::{BlockTypes, DecidedType, PlacedType, SharedBlock, TypedShare, VotedBlock, VotedVariable};
 use crate::typing::{CodeTypes, KnownType};
 use crate::{Error, Session};
@@ -381,7 +381,8 @@ impl HeapTypes {
     }
 
     /// The field that an address in that variable lies in, to be appended to the block's name: `.hits`, of one of several
-    /// objects `[3].hits`, of one of several types `[Cell at 96].hits`. Nothing where the variable is no block of a type with fields, or the address lies between them.
+    /// objects `[3].hits`, of one of several types `[Cell at 96].hits`. Nothing where the variable is no block of a type with fields, or
+    /// the address lies between them.
     pub(crate) fn field_path(&self, variable: VariableId, addr: VirtAddr) -> Option<String> {
         self.field_path_in(self.block_of(variable)?, addr)
     }
@@ -394,7 +395,7 @@ impl HeapTypes {
         let field = self.field_in(number, addr)?;
         let is_pool = self.pools.contains_key(&number);
         Some(match block.len < 2 * table.bytes() {
-            _ if is_pool => format!("[{} at {}].{field}", self.name(place.type_), place.element),
+            _ if is_pool => path_in_pool(self.name(place.type_), place.element, field),
             true => format!(".{field}"),
             false => format!("[{}].{field}", place.element),
         })
@@ -428,6 +429,11 @@ impl HeapTypes {
     pub(super) fn type_of_block(&self, number: u32) -> Option<u32> {
         let type_ = self.decided[number as usize].as_ref()?.placed.type_;
         self.table(type_).map(|_| type_)
+    }
+
+    /// Whether a block has a type, or several.
+    pub(super) fn has_type(&self, number: u32) -> bool {
+        self.pools.contains_key(&number) || self.type_of_block(number).is_some()
     }
 
     /// The type of what lies at an address of a block.

@@ -7,7 +7,7 @@ use memref::{ProcessId, VirtAddr};
 use symbols::{Resolver, SiteId};
 
 use super::fields::{FieldUse, by_byte, fields_of};
-use super::pools::{ToldObject, told_by};
+use super::pools::{ToldObject, path_in_pool, told_by};
 use super::votes::{BlockTypes, Candidates, PlacedType, VoteSum};
 
 /// Types that are larger have no fields.
@@ -58,7 +58,7 @@ impl LiveFields {
             (Some(ToldObject { begin, type_ }), _) => {
                 let name = Arc::clone(&self.votes.types.layout(type_).name);
                 let field = self.field(type_, from_block.checked_sub(begin)?)?;
-                format!("[{name} at {begin}].{field}")
+                path_in_pool(&name, begin, field)
             }
             (None, placed) => {
                 let placed = placed?;

@@ -102,8 +102,7 @@ impl OffsetUses {
         }
         let block = self.types.block(number);
         let (process, id, bytes) = (block.process, block.id, block.len);
-        let is_counted =
-            !block.is_mapping && bytes <= MOST_BYTES && self.types.type_of_block(number).is_none();
+        let is_counted = !block.is_mapping && bytes <= MOST_BYTES && !self.types.has_type(number);
         let kind = is_counted.then(|| {
             let place = self.stacks.as_ref().and_then(|stacks| stacks.blocks().get(process, id));
             let key = BlockKind { process, site: block.site, place, bytes };

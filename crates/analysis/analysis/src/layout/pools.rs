@@ -162,7 +162,7 @@ impl Pool {
         told: Option<ToldObject>,
     ) -> Option<&PoolObject> {
         let as_told = told.and_then(|told| self.around(into).find(|whole| is_part(types, told, whole)));
-        as_told.or_else(|| self.at(into).filter(|_| !self.is_used_again))
+        as_told.or_else(|| if self.is_used_again { None } else { self.at(into) })
     }
 
     /// The objects that have a place, the last one to begin first.
@@ -227,6 +227,11 @@ impl Tool for PoolReplay<'_> {
         }
         Ok(())
     }
+}
+
+/// What is to be appended to the name of a pool for a field of the object that begins so many bytes from its start: `[Cell at 96].hits`.
+pub(super) fn path_in_pool(type_name: &str, begin: u64, field: &str) -> String {
+    format!("[{type_name} at {begin}].{field}")
 }
 
 /// The object that an access so many bytes into a block tells of.
