@@ -6,6 +6,7 @@ use probes::{
     profile::settings::Settings,
 };
 use std::{
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -239,6 +240,62 @@ fn calls_are_the_same_with_sampling_as_without() {
     }
 }
 
+/// What times.cc says of a function, in ticks: no less than it turned and no more than passed, with and without its callees.
+struct Truth {
+    function: String,
+    calls: u64,
+    total: RangeInclusive<f64>,
+    own: RangeInclusive<f64>,
+}
+
+fn truths(output: &Output) -> Vec<Truth> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines()
+        .map(|line| {
+            let mut words = line.split(' ');
+            let function = words.next().expect("a name").to_owned();
+            let numbers: Vec<u64> = words.map(|word| word.parse().expect("a number")).collect();
+            let ticks = |at: usize| numbers[at] as f64;
+            Truth { function, calls: numbers[0], total: ticks(2)..=ticks(1), own: ticks(4)..=ticks(3) }
+        })
+        .collect()
+}
+
+/// A program that says itself what its functions take, in the run that was profiled. Errors hold what they say, no function takes longer
+/// than its thread was there, and own times add up to no more than that.
+#[test]
+fn times_are_possible_and_their_errors_hold_the_truth() {
+    let (mut held, mut all) = (0, 0);
+    for sample in [Some(10), Some(10), Some(1), None] {
+        let run = run("times.cc", &[], |s| s.sample = sample);
+        let profile = &run.profile;
+        let elapsed = profile.elapsed_ns as f64;
+        let own: f64 = profile.rows.iter().map(|row| row.self_ns).sum();
+        assert!(own <= 2.0 * elapsed, "{sample:?}: {own} of two threads in {elapsed}");
+        for row in &profile.rows {
+            assert!(row.self_ns <= row.total_ns && row.total_ns <= 2.0 * elapsed, "{sample:?}: {row:?}");
+        }
+        for truth in truths(&run.output) {
+            let row = run.row(&truth.function);
+            assert_eq!(row.calls, truth.calls, "{sample:?}: {row:?}");
+            let holds = |found: f64, error: f64, ticks: &RangeInclusive<f64>| {
+                let error = error / profile.ns_per_tick + 0.01 * ticks.end();
+                (ticks.start() - error..=ticks.end() + error).contains(&(found / profile.ns_per_tick))
+            };
+            let total = holds(row.total_ns, row.total_error_ns, &truth.total);
+            let own = holds(row.self_ns, row.self_error_ns, &truth.own);
+            if ["waits_one", "seldom_one", "other_one", "outer_one"].contains(&row.function.as_str()) {
+                assert!(row.sampled * 10 >= row.calls * 9, "nearly all long calls are measured: {row:?}");
+                assert!(total || row.sampled < row.calls, "{sample:?}: {row:?}, not {:?} ticks", truth.total);
+            }
+            held += u32::from(total) + u32::from(own);
+            all += 2;
+        }
+    }
+    // 95 of 100 where nothing else runs.
+    assert!(held * 4 >= all * 3, "{held} of {all}");
+}
+
 /// The time outside callees of a function is the same in the table, in JSON and over all its places in the flame graph,
 /// which was not scaled.
 #[test]
@@ -441,8 +498,22 @@ fn every_view_shows_the_same_figures() {
     let functions = report::latency::json::functions(&run.profile);
     let keys: Vec<&str> = functions[0].as_object().unwrap().keys().map(String::as_str).collect();
     let mut expect = [
-        "function", "file", "line", "calls", "sampled", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns",
-        "max_ns", "self_ns", "total_ns",
+        "function",
+        "file",
+        "line",
+        "calls",
+        "sampled",
+        "mean_ns",
+        "p50_ns",
+        "p90_ns",
+        "p99_ns",
+        "p999_ns",
+        "max_ns",
+        "self_ns",
+        "total_ns",
+        "calls_error",
+        "self_error_ns",
+        "total_error_ns",
     ];
     expect.sort_unstable();
     let mut sorted = keys.clone();

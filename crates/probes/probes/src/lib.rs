@@ -11,6 +11,7 @@
 
 mod address_index;
 pub mod attach;
+mod callers;
 pub mod capi;
 pub mod error;
 pub mod joined;
@@ -27,6 +28,7 @@ mod saved_registers;
 pub mod shadow;
 pub mod site_macro;
 pub mod thread;
+pub mod thread_counts;
 pub mod thread_end;
 pub mod thread_words;
 pub mod trampoline;

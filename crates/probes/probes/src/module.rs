@@ -74,6 +74,11 @@ impl Module {
         })
     }
 
+    /// Those that were read already.
+    pub(crate) fn symbols_if_read(&self) -> &[Symbol] {
+        self.symbols.get().map_or(&[], Vec::as_slice)
+    }
+
     /// Whether it is glibc.
     pub(crate) fn is_c_library(&self) -> bool {
         self.path.contains("/libc.so.6")
@@ -123,6 +128,12 @@ pub fn module(index: u32) -> Option<&'static Module> {
     let slot = MODULES.get(index as usize)?;
     // SAFETY: a non-null slot points to a leaked module.
     unsafe { slot.load(Ordering::Acquire).as_ref() }
+}
+
+/// The modules that are loaded.
+pub(crate) fn all() -> impl Iterator<Item = &'static Module> {
+    let known = (0..COUNT.load(Ordering::Acquire)).filter_map(module);
+    known.filter(|module| !module.is_gone.load(Ordering::Acquire))
 }
 
 /// Where `addr` lies; where modules replaced each other the one that is there wins, else the latest.

@@ -182,6 +182,11 @@ pub fn function_at(addr: CodeAddr) -> Option<u32> {
     }
 }
 
+/// The index of the function at `addr`, if it has one.
+pub(crate) fn known_function(addr: usize) -> Option<u32> {
+    FUNCTION_INDEX.get(addr)?.checked_sub(1)
+}
+
 /// The function whose calls are counted by a probe of this kind.
 pub(crate) fn counted(function_addr: CodeAddr, kind: ProbeKind) -> Option<u32> {
     if kind == ProbeKind::Exit { None } else { function_at(function_addr) }

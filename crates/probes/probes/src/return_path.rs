@@ -3,7 +3,7 @@
 //! The `LD_PRELOAD` library calls [`restore`] and [`replace_again`] around what unwinds. [`return_here`] is the address on the stack; the thread's [`ShadowStack`](crate::shadow::ShadowStack) knows the real one.
 
 use crate::{
-    profile::{calls, costs},
+    profile::calls,
     saved_registers::{restore_registers, save_registers},
     thread, thread_words,
 };
@@ -43,11 +43,8 @@ extern "C" fn on_return(slot: usize) -> usize {
     let returns_to = thread::existing().and_then(|thread| {
         let at = thread.shadow.position_of_slot(slot)?;
         calls::end_above(thread, at + 1, now);
-        let frame = thread.shadow.pop()?;
-        calls::finish(thread, &frame, now);
-        if costs::are_timed() {
-            thread.note_handler(now);
-        }
+        let frame = calls::end_top(thread, now)?;
+        thread.note_handler(now);
         Some(frame.returns_to)
     });
     thread_words::set_guard(guard);

@@ -26,8 +26,14 @@ pub struct Frame {
     pub node: u32,
     /// The probe that saw its entry.
     pub probe: u32,
-    /// When it began, in TSC ticks.
+    /// When it began, in TSC ticks, and what probes had taken of the thread by then.
     pub start_ticks: u64,
+    /// See `start_ticks`.
+    pub start_probes: u64,
+    /// The function's calls by then, and all of the thread's.
+    pub start_calls: u64,
+    /// See `start_calls`.
+    pub start_seen: u64,
     /// Ticks spent in calls from it that were measured.
     pub child_ticks: u64,
 }
@@ -76,8 +82,10 @@ impl ShadowStack {
     /// The frame that `depth - 1` others lie below; `None` for 0.
     #[inline]
     #[must_use]
-    pub fn nth(&mut self, depth: usize) -> Option<&Frame> {
-        self.frames().get(depth.checked_sub(1)?)
+    pub fn nth(&self, depth: usize) -> Option<&Frame> {
+        let at = depth.checked_sub(1).filter(|at| *at < self.depth)?;
+        // SAFETY: `depth` frames were written, inside the mapping.
+        Some(unsafe { &*self.frames.add(at) })
     }
 
     /// How many frames there are.

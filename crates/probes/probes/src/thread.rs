@@ -6,9 +6,10 @@
 use crate::{
     ProbeId,
     mask_copies::MaskCopies,
-    probe_table::{self, CAPACITY},
-    profile::{paths::Paths, record::Records, timeline::Timeline},
+    probe_table,
+    profile::{costs, paths::Paths, record::Records, timeline::Timeline},
     shadow::ShadowStack,
+    thread_counts::ThreadCounts,
     thread_words::{ThreadWords, words},
 };
 use patch::{arena, maps, sys};
@@ -31,15 +32,18 @@ pub struct ThreadState {
     pub stack: Range<usize>,
     /// Frames under way.
     pub shadow: ShadowStack,
-    /// Entries seen, by function: [`CAPACITY`] words that thunks add to.
-    pub counts: *mut u64,
+    /// Entries seen, by function.
+    pub counts: ThreadCounts,
     /// Measured calls and histograms, by function.
     pub records: Records,
     /// The tree of call paths.
     pub paths: Paths,
+    /// When the thread began that owns it, and how long those were there that owned it before.
+    began_ticks: u64,
+    earlier_ticks: u64,
     /// The latest calls, for the timeline.
     pub timeline: Timeline,
-    /// What handlers took, while they time themselves. Written by its thread.
+    /// What handlers took, and the way to them. Written by its thread.
     pub handler_ticks: u64,
     /// How many handlers that were. Written by its thread.
     pub handlers_timed: u64,
@@ -92,21 +96,16 @@ pub fn existing() -> Option<&'static mut ThreadState> {
     unsafe { (*words()).state.cast::<ThreadState>().as_mut() }
 }
 
-/// Counts a hit of a probe whose calls do not come through a thunk; `false`: this thread has no array yet.
+/// Counts a hit of a probe whose calls do not come through a thunk; `false`: this thread has no words yet.
 pub(crate) fn count(id: ProbeId) -> bool {
-    // SAFETY: this thread's own word, null or the array that every function has a word of.
-    let counts = unsafe { (*words()).counts };
-    if counts.is_null() {
-        return false;
-    }
+    let Some(thread) = existing() else { return false };
     if let Some((function, _)) = probe_table::function_of(id.0) {
-        // SAFETY: the array has a word for every function.
-        unsafe { *counts.add(function as usize) += 1 };
+        thread.counts.count(function);
     }
     true
 }
 
-/// What handlers took that timed themselves, of all threads: their ticks, and how many they were.
+/// What handlers took, of all threads: their ticks, and how many they were.
 pub(crate) fn handlers_timed() -> HandlersTimed {
     let mut sum = HandlersTimed::default();
     for state in all() {
@@ -129,29 +128,57 @@ pub(crate) struct HandlersTimed {
 
 /// Entries of a function that all threads counted.
 pub fn counted(function: u32) -> u64 {
-    // SAFETY: mapped for ever; the owner may add to the word while it is read.
-    all().map(|state| unsafe { state.counts.add(function as usize).read_volatile() }).sum()
+    all().map(|state| state.counts.of(function)).sum()
 }
 
 impl ThreadState {
-    /// Notes what a handler took that began at `start_ticks`.
+    /// Notes what a handler took that began at `start_ticks`, with the way to it and back.
+    #[inline]
     pub(crate) fn note_handler(&mut self, start_ticks: u64) {
-        self.handler_ticks += sys::ticks().saturating_sub(start_ticks);
+        self.handler_ticks += sys::ticks().saturating_sub(start_ticks) + costs::known().trampoline_ticks;
         self.handlers_timed += 1;
     }
 
+    /// What probes took of this thread so far: handlers by the clock, the rest at its cost on this machine.
+    #[inline]
+    #[must_use]
+    pub fn probes_ticks(&self) -> u64 {
+        self.handler_ticks + costs::known().of(self.counts.seen())
+    }
+
+    /// How long its owners were there.
+    #[must_use]
+    pub fn present_ticks(&self, now_ticks: u64) -> u64 {
+        let is_owned = self.owned.load(Ordering::Acquire);
+        self.earlier_ticks + if is_owned { now_ticks.saturating_sub(self.began_ticks) } else { 0 }
+    }
+
     /// Leaves the state to the next thread that needs one. To be called by its owner, last.
-    pub(crate) fn give_back(&self) {
+    pub(crate) fn give_back(&mut self) {
+        self.earlier_ticks = self.present_ticks(sys::ticks());
         self.owned.store(false, Ordering::Release);
+    }
+
+    /// Forgets the calls under way.
+    pub(crate) fn forget_calls(&mut self) {
+        while let Some(frame) = self.shadow.pop() {
+            // SAFETY: this state's record, which nobody else writes.
+            unsafe {
+                let record = self.records.get(frame.function);
+                (*record).open = (*record).open.saturating_sub(1);
+            }
+        }
+        self.shadow.clear();
     }
 
     /// Sets the counts to nothing, where no thread of its hits probes.
     fn clear_counts(&mut self) {
-        // SAFETY: the array has a word for every function.
-        unsafe { std::ptr::write_bytes(self.counts, 0, probe_table::function_count() as usize) };
+        self.counts.clear(probe_table::function_count());
         self.records.clear();
         self.paths.clear();
         self.timeline.clear();
+        (self.handler_ticks, self.handlers_timed) = (0, 0);
+        (self.began_ticks, self.earlier_ticks) = (sys::ticks(), 0);
     }
 }
 
@@ -181,9 +208,11 @@ fn adopt() -> Option<&'static mut ThreadState> {
                     words: AtomicUsize::new(0),
                     stack: 0..0,
                     shadow: ShadowStack::new()?,
-                    counts: arena::map_anonymous(CAPACITY * 8)? as *mut u64,
+                    counts: ThreadCounts::new()?,
                     records: Records::new()?,
                     paths: Paths::new()?,
+                    began_ticks: 0,
+                    earlier_ticks: 0,
                     timeline: Timeline::new()?,
                     handler_ticks: 0,
                     handlers_timed: 0,
@@ -207,9 +236,10 @@ fn adopt() -> Option<&'static mut ThreadState> {
         (*state).tid.store(tid, Ordering::Relaxed);
         (*state).words.store(words() as usize, Ordering::Relaxed);
         (*state).stack = own_stack(&raw const tid as usize, tid);
-        (*state).shadow.clear();
+        (*state).forget_calls();
+        (*state).began_ticks = sys::ticks();
         (*words()).state = state.cast();
-        (*words()).counts = (*state).counts;
+        (*words()).counts = (*state).counts.first();
         let key = KEY.load(Ordering::Acquire);
         if key != 0 {
             libc::pthread_setspecific(key - 1, state.cast());
@@ -258,11 +288,11 @@ pub fn after_fork() {
         let state = std::ptr::from_ref(state).cast_mut();
         // SAFETY: the child has one thread, this one.
         unsafe {
-            (*state).clear_counts();
             if state != mine {
-                (*state).shadow.clear();
+                (*state).forget_calls();
                 (*state).owned.store(false, Ordering::Release);
             }
+            (*state).clear_counts();
         }
     }
 }

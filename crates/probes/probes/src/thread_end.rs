@@ -37,7 +37,7 @@ pub unsafe fn restore_all() {
         unsafe {
             let state = std::ptr::from_ref(state).cast_mut();
             (*state).shadow.restore_all(0, return_path::address());
-            (*state).shadow.clear();
+            (*state).forget_calls();
         }
     }
 }

@@ -11,6 +11,7 @@
 use crate::{
     probe_table::{PROBE_SHIFT, PROBES_BASE},
     saved_registers::{restore_registers, save_registers},
+    thread_counts::{CALLS_AT, TRAPS_AT},
     thread_words::{OPAQUE, counts_offset, words},
 };
 use patch::{CodeAddr, near};
@@ -85,17 +86,21 @@ unsafe extern "C" fn enter() {
 }
 
 /// Bytes of a thunk.
-pub const THUNK_BYTES: usize = 64;
+pub const THUNK_BYTES: usize = 72;
+/// Where in a thunk the displacement of the word is that counts all calls.
+const CALLS_DISPLACEMENT: usize = 26;
 
 /// A thunk. Of an exit it pushes the identifier and goes to the trampoline. Of anything else it counts first, in the
-/// thread's own array, and goes to the trampoline only if the probe's gate is open ([`crate::registry::set_gate`]): an
-/// exact count costs no more than that. A thread without an array goes there, too, to get one.
+/// thread's own words ([`crate::thread_counts`]), and goes to the trampoline only if the probe's gate is open
+/// ([`crate::registry::set_gate`]): an exact count costs no more than that. A thread without such words goes there, too, to get
+/// them.
 fn write_thunk(place: usize, id: u32, counted: Option<u32>) {
     let mut code = [patch::INT3; THUNK_BYTES];
     let mut len = 0;
     let mut put = |bytes: &[u8]| {
         code[len..len + bytes.len()].copy_from_slice(bytes);
         len += bytes.len();
+        len
     };
     if let Some(function) = counted {
         let slot = PROBES_BASE.load(Ordering::Acquire) + ((id as usize) << PROBE_SHIFT);
@@ -103,16 +108,18 @@ fn write_thunk(place: usize, id: u32, counted: Option<u32>) {
         put(&[0x64, 0x48, 0x8b, 0x04, 0x25]); // mov rax, fs:[counts]
         put(&counts_offset().to_le_bytes());
         put(&[0x48, 0x85, 0xc0]); // test rax, rax
-        put(&[0x74, 8 + 10 + 4 + 3 + 1 + 2 + 1]); // jz to the second pop
+        put(&[0x74, 8 + 5 + 10 + 4 + 3 + 2 + 1 + 1]); // jz to the handler
         put(&[0x48, 0x83, 0x80]); // add qword ptr [rax + 8 * function], 1
         put(&(function * 8).to_le_bytes());
         put(&[1]);
+        let counted_at = put(&[0x48, 0x83, 0x40, CALLS_AT as u8, 1]); // add qword ptr [rax + calls], 1
+        debug_assert_eq!(counted_at - 2, CALLS_DISPLACEMENT);
         put(&[0x48, 0xb8]); // mov rax, the probe
         put(&slot.to_le_bytes());
         put(&[0x48, 0x8b, 0x40, 8]); // mov rax, [rax + 8]: its gate
         put(&[0x83, 0x38, 0]); // cmp dword ptr [rax], 0
+        put(&[0x7f, 1 + 1]); // jg to the handler
         put(&[0x58]); // pop rax
-        put(&[0x7f, 2]); // jg to the push of the identifier
         put(&[0xc3]); // ret
         put(&[0x58]); // pop rax
     }
@@ -122,6 +129,13 @@ fn write_thunk(place: usize, id: u32, counted: Option<u32>) {
     put(&(enter as *const () as usize).to_le_bytes());
     // SAFETY: `place` is fresh executable memory of at least THUNK_BYTES, and no site leads there yet.
     unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), place as *mut u8, code.len()) };
+}
+
+/// Has the thunk of a detour count its calls as traps, before a site leads to it.
+pub fn count_traps(detour: CodeAddr) {
+    let at = detour.0 - THUNK_BYTES + CALLS_DISPLACEMENT;
+    // SAFETY: a detour of `make_detour` lies behind its thunk, which nobody executes yet.
+    unsafe { (at as *mut u8).write(TRAPS_AT as u8) };
 }
 
 /// Makes the thunk of probe `id` near `site`, which counts the calls of function `counted`; `None` where no memory is near.

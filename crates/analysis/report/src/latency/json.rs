@@ -3,9 +3,9 @@
 use probes::joined::Profile;
 use serde_json::{Map, Value, json};
 
-/// An array of `{function, file, line, calls, sampled, mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, self_ns,
-/// total_ns}`, the largest total first. With sampling there are `calls_error` and `total_error_ns` too, half the widths of the
-/// intervals that hold the truth 95 times of 100; 0: exact.
+/// An array of `{function, file, line, calls, calls_error, sampled, mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, self_ns,
+/// total_ns, self_error_ns, total_error_ns}`, the largest total first. Errors are half the widths of the intervals that hold the truth 95
+/// times of 100; 0: exact.
 #[must_use]
 pub fn functions(profile: &Profile) -> Value {
     let rounded = |ns: f64| json!((ns * 10.0).round() / 10.0);
@@ -19,9 +19,7 @@ pub fn functions(profile: &Profile) -> Value {
             object.insert("file".to_owned(), json!(row.file));
             object.insert("line".to_owned(), json!(row.line));
             object.insert("calls".to_owned(), json!(row.calls));
-            if profile.sample.is_some() {
-                object.insert("calls_error".to_owned(), rounded(row.calls_error));
-            }
+            object.insert("calls_error".to_owned(), rounded(row.calls_error));
             object.insert("sampled".to_owned(), json!(row.sampled));
             for (key, ns) in [
                 ("mean_ns", row.mean_ns),
@@ -32,11 +30,10 @@ pub fn functions(profile: &Profile) -> Value {
                 ("max_ns", row.max_ns),
                 ("self_ns", row.self_ns),
                 ("total_ns", row.total_ns),
+                ("self_error_ns", row.self_error_ns),
+                ("total_error_ns", row.total_error_ns),
             ] {
                 object.insert(key.to_owned(), rounded(ns));
-            }
-            if profile.sample.is_some() {
-                object.insert("total_error_ns".to_owned(), rounded(row.total_error_ns));
             }
             Value::Object(object)
         })

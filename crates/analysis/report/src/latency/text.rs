@@ -21,18 +21,25 @@ pub fn table(profile: &Profile) -> String {
     let what = profile.sample.map_or("every call".to_owned(), |n| format!("{n} samples an epoch"));
     let _ = writeln!(
         out,
-        "{}: {} in {} process{}, {} probes, {what}",
+        "{}: {} in {} process{}, {} probes, {what}; the probes took {}",
         profile.program,
         duration(profile.elapsed_ns as f64),
         profile.processes,
         if profile.processes == 1 { "" } else { "es" },
-        profile.probes
+        profile.probes,
+        duration(profile.probes_ns)
     );
     let _ = writeln!(
         out,
-        "{:>12} {:>8} {:>9} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  function",
-        "calls", "+-", "sampled", "rate/s", "mean", "p50", "p90", "p99", "p99.9", "max", "self"
+        "{:>12} {:>8} {:>9} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  function",
+        "calls", "+-", "sampled", "rate/s", "mean", "p50", "p90", "p99", "p99.9", "max", "total", "self"
     );
+    let mut is_unknown = false;
+    let mut known = |ns: f64, error_ns: f64| {
+        let is_known = ns == 0.0 && error_ns == 0.0 || error_ns < ns;
+        is_unknown |= !is_known;
+        if is_known { duration(ns) } else { "?".to_owned() }
+    };
     for row in &profile.rows {
         let [p50, p90, p99, p999] = row.percentiles_ns.map(duration);
         let error =
@@ -43,7 +50,7 @@ pub fn table(profile: &Profile) -> String {
         };
         let _ = writeln!(
             out,
-            "{:>12} {:>8} {:>9} {:>10.0} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{place}",
+            "{:>12} {:>8} {:>9} {:>10.0} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{place}",
             row.calls,
             error,
             row.sampled,
@@ -54,8 +61,15 @@ pub fn table(profile: &Profile) -> String {
             p99,
             p999,
             duration(row.max_ns),
-            duration(row.self_ns),
+            known(row.total_ns, row.total_error_ns),
+            known(row.self_ns, row.self_error_ns),
             row.function
+        );
+    }
+    if is_unknown {
+        let _ = writeln!(
+            out,
+            "?: not enough samples, or calls so short that their probes take more (--json has figures and errors)"
         );
     }
     missing(profile, &mut out);

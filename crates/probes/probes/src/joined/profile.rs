@@ -36,12 +36,13 @@ pub struct FunctionFigures {
     pub percentiles_ns: [f64; 4],
     /// The longest.
     pub max_ns: f64,
-    /// Time of all calls outside measured callees. With sampling an upper bound: callees that are not measured count as
-    /// self.
+    /// Time of all calls outside callees.
     pub self_ns: f64,
+    /// Half the width of the interval around `self_ns`, as for `calls_error`, with what probes may have taken.
+    pub self_error_ns: f64,
     /// Time of all calls with callees, recursion counted once.
     pub total_ns: f64,
-    /// Half the width of the interval around `total_ns`, as for `calls_error`; 0: every call was measured.
+    /// Half the width of the interval around `total_ns`, as for `calls_error`, with what probes may have taken.
     pub total_error_ns: f64,
     /// How long calls took, by bucket.
     pub histogram: Vec<BucketCount>,
@@ -54,11 +55,11 @@ pub struct PathNode {
     pub parent: Option<u32>,
     /// Index into the rows.
     pub row: usize,
-    /// Calls. As the times, scaled from the measured ones like the row's: over all nodes of a row they add up to the row's.
+    /// Calls, scaled from the measured ones: over all nodes of a row they add up to the row's.
     pub calls: f64,
     /// Their time.
     pub total_ns: f64,
-    /// Their time outside measured callees.
+    /// Time outside callees: over all nodes of a row it adds up to the row's.
     pub self_ns: f64,
 }
 
@@ -88,6 +89,8 @@ pub struct Profile {
     pub sample: Option<u32>,
     /// The longest time that a process was measured.
     pub elapsed_ns: u64,
+    /// What probes took, of all threads and processes: no function's time.
+    pub probes_ns: f64,
     /// Nanoseconds a tick, of the first process.
     pub ns_per_tick: f64,
     /// Probes in all.
@@ -114,15 +117,11 @@ struct Sum {
     sampled: u64,
     total_ns: f64,
     total_variance: f64,
-    recursive_ns: f64,
+    latency_ns: f64,
     self_ns: f64,
+    self_variance: f64,
     max_ns: f64,
     histogram: HashMap<u32, u64>,
-}
-
-/// By how much a part of what was measured is scaled.
-fn ratio(scaled: f64, measured: u64) -> f64 {
-    if measured == 0 { 0.0 } else { scaled / measured as f64 }
 }
 
 impl Profile {
@@ -165,6 +164,7 @@ impl Profile {
                 profile.ns_per_tick = ns_per_tick;
             }
             profile.elapsed_ns = profile.elapsed_ns.max(p.elapsed_ns);
+            profile.probes_ns += p.probes_ticks as f64 * ns_per_tick;
             profile.probes += u64::from(p.probes);
             let rows: Vec<usize> = p
                 .functions
@@ -184,10 +184,11 @@ impl Profile {
                     sum.calls += f.calls;
                     sum.variance += f.calls_error * f.calls_error;
                     sum.sampled += f.sampled;
-                    sum.total_ns += f.scaled_total_ticks * ns_per_tick;
+                    sum.total_ns += f.total_ticks * ns_per_tick;
                     sum.total_variance += (f.total_error_ticks * ns_per_tick).powi(2);
-                    sum.recursive_ns += f.scaled_recursive_ticks * ns_per_tick;
-                    sum.self_ns += f.scaled_self_ticks * ns_per_tick;
+                    sum.latency_ns += f.latency_ticks * ns_per_tick;
+                    sum.self_ns += f.self_ticks * ns_per_tick;
+                    sum.self_variance += (f.self_error_ticks * ns_per_tick).powi(2);
                     sum.max_ns = sum.max_ns.max(f.max_ticks as f64 * ns_per_tick);
                     for of in &f.histogram {
                         *sum.histogram.entry(of.bucket).or_default() += of.count;
@@ -215,6 +216,7 @@ impl Profile {
             profile.gaps.paths_joined += p.gaps.paths_joined;
             profile.gaps.events_overwritten += p.gaps.events_overwritten;
         }
+        profile.total_paths();
         profile.name_rows(sums);
         profile
     }
@@ -236,11 +238,20 @@ impl Profile {
             });
             let node = &mut self.paths[number as usize];
             let f = &p.functions[path.function as usize];
-            node.calls += path.calls as f64 * ratio(f.calls, f.sampled);
-            node.total_ns +=
-                path.total_ticks as f64 * ratio(f.scaled_total_ticks, f.total_ticks) * ns_per_tick;
-            node.self_ns += path.self_ticks as f64 * ratio(f.scaled_self_ticks, f.self_ticks) * ns_per_tick;
+            let factor = if f.sampled == 0 { 0.0 } else { f.calls / f.sampled as f64 };
+            node.calls += path.calls as f64 * factor;
+            node.self_ns += path.self_ticks * ns_per_tick;
             numbers.push(number);
+        }
+    }
+
+    /// The time of each node with its callees. A parent stands before its children.
+    fn total_paths(&mut self) {
+        for at in (0..self.paths.len()).rev() {
+            self.paths[at].total_ns += self.paths[at].self_ns;
+            if let Some(parent) = self.paths[at].parent {
+                self.paths[parent as usize].total_ns += self.paths[at].total_ns;
+            }
         }
     }
 
@@ -268,11 +279,13 @@ impl Profile {
                     calls_error: sum.variance.sqrt(),
                     sampled: sum.sampled,
                     rate_per_s: sum.calls / (self.elapsed_ns.max(1) as f64 / 1e9),
-                    mean_ns: sum.total_ns / calls.max(1.0),
+                    mean_ns: sum.latency_ns / calls.max(1.0),
                     percentiles_ns: [at(0.5), at(0.9), at(0.99), at(0.999)],
                     max_ns: sum.max_ns,
                     self_ns: sum.self_ns,
-                    total_ns: sum.total_ns - sum.recursive_ns,
+                    self_error_ns: sum.self_variance.sqrt(),
+                    // Both are estimates; a function takes no less than its own part.
+                    total_ns: sum.total_ns.max(sum.self_ns),
                     total_error_ns: sum.total_variance.sqrt(),
                     histogram: counts,
                 }

@@ -1,28 +1,50 @@
-//! What the parts of a probe cost on this machine and in this process, in TSC ticks: measured when the governor starts.
+//! What the parts of a probe cost on this machine and in this process, in TSC ticks: measured when the epoch thread starts.
 //!
 //! A thunk of our own, which no site leads to, is called in a loop: with its gate shut it counts, with its gate open it goes
 //! through the trampoline to a handler that does nothing. The handlers of real probes time themselves
-//! ([`crate::thread::ThreadState::handler_ticks`]); what a trap costs is found with one of our own, too.
+//! ([`crate::thread::ThreadState::handler_ticks`]); what a trap costs is found with one of our own, too, unless traps are forbidden.
 
-use crate::{probe_table, thread_words, trampoline};
-use patch::{CodeAddr, INT3, Site, arena, near, sys};
+use crate::{
+    probe_table,
+    provider::entry,
+    thread_counts::{CallsSeen, ThreadCounts},
+    thread_words, trampoline,
+};
+use patch::{CALL_REL32, CodeAddr, INT3, JMP_REL32, Site, near, sys};
 use std::{
     arch::asm,
-    sync::atomic::{AtomicBool, AtomicI32, Ordering},
+    sync::atomic::{AtomicI32, AtomicU64, Ordering},
 };
 
-/// Whether handlers time themselves: only for a governor. Written by it.
-static ARE_TIMED: AtomicBool = AtomicBool::new(false);
+/// What was measured, in whole ticks; what is assumed until then. Written by the epoch thread.
+static COUNTED: AtomicU64 = AtomicU64::new(ProbeCosts::ASSUMED.counted_ticks as u64);
+static TRAMPOLINE: AtomicU64 = AtomicU64::new(ProbeCosts::ASSUMED.trampoline_ticks as u64);
+static TRAP: AtomicU64 = AtomicU64::new(ProbeCosts::ASSUMED.trap_ticks as u64);
 
-/// Has handlers time themselves, or not.
-pub(super) fn time_handlers(on: bool) {
-    ARE_TIMED.store(on, Ordering::Relaxed);
+/// The costs as they are known now.
+#[inline]
+pub(crate) fn known() -> KnownCosts {
+    KnownCosts {
+        counted_ticks: COUNTED.load(Ordering::Relaxed),
+        trampoline_ticks: TRAMPOLINE.load(Ordering::Relaxed),
+        trap_ticks: TRAP.load(Ordering::Relaxed),
+    }
 }
 
-/// Whether handlers time themselves.
-#[inline]
-pub(crate) fn are_timed() -> bool {
-    ARE_TIMED.load(Ordering::Relaxed)
+/// See [`ProbeCosts`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownCosts {
+    counted_ticks: u64,
+    pub(crate) trampoline_ticks: u64,
+    trap_ticks: u64,
+}
+
+impl KnownCosts {
+    /// What so many calls took of their thread to be counted.
+    #[inline]
+    pub(crate) fn of(self, calls: CallsSeen) -> u64 {
+        calls.otherwise * self.counted_ticks + calls.by_trap * (self.counted_ticks + self.trap_ticks)
+    }
 }
 
 /// What there is to pay.
@@ -40,11 +62,14 @@ impl ProbeCosts {
     /// Where nothing can be measured: about what other machines had.
     pub(super) const ASSUMED: Self = Self { counted_ticks: 10.0, trampoline_ticks: 60.0, trap_ticks: 3000.0 };
 
-    /// Measures, in some thousand calls. To be called by a muted thread.
+    /// Measures, in some thousand calls, and has everybody know. To be called by a muted thread.
     pub(super) fn measure() -> Self {
         let (counted, trampoline) =
             thunks().unwrap_or((Self::ASSUMED.counted_ticks, Self::ASSUMED.trampoline_ticks));
         let trap_ticks = trap().unwrap_or(Self::ASSUMED.trap_ticks);
+        COUNTED.store(counted.round() as u64, Ordering::Relaxed);
+        TRAMPOLINE.store(trampoline.round() as u64, Ordering::Relaxed);
+        TRAP.store(trap_ticks.round() as u64, Ordering::Relaxed);
         Self { counted_ticks: counted, trampoline_ticks: trampoline, trap_ticks }
     }
 }
@@ -63,34 +88,69 @@ fn fastest(code: usize, calls: u32) -> f64 {
     (0..BATCHES).map(|_| batch()).min().unwrap_or(0) as f64 / f64::from(calls)
 }
 
-/// The costs of counting, and of the way through the trampoline.
+/// The costs of counting, and of the way through the trampoline. Of many functions that are called one after the other, because that
+/// is what programs do: the jumps to one function that is called again and again cost a third.
 fn thunks() -> Option<(f64, f64)> {
     static GATE: AtomicI32 = AtomicI32::new(0);
-    const CALLS: u32 = 500;
+    const FUNCTIONS: usize = 256;
+    const FUNCTION_BYTES: usize = 16;
+    const BODY_BYTES: usize = 8;
+    const RET: u8 = 0xc3;
     // Never completed, so nobody else sees it. The last function's count is the first that would be used for a real one.
     let id = probe_table::reserve().ok()?;
     probe_table::set_reserved_gate(id, &GATE);
-    let counts = arena::map_anonymous(probe_table::CAPACITY * size_of::<u64>())?;
-    let near_us = CodeAddr(thunks as *const () as usize);
-    let thunk = trampoline::make_thunk(near_us, id.0, Some(probe_table::CAPACITY as u32 - 1))?;
-    // SAFETY: this thread's own words; its probes are muted again below.
-    let before = unsafe { std::mem::replace(&mut (*thread_words::words()).counts, counts as *mut u64) };
-    let guard = thread_words::set_guard(0);
-    let counted = fastest(thunk.0, CALLS);
-    GATE.store(1, Ordering::Relaxed);
-    let open = fastest(thunk.0, CALLS);
-    thread_words::set_guard(guard);
-    // SAFETY: this thread's own word; the scratch array is only ours.
-    unsafe {
-        (*thread_words::words()).counts = before;
-        let length = probe_table::CAPACITY * size_of::<u64>();
-        sys::syscall(libc::SYS_munmap, [counts, length, 0, 0, 0, 0]);
+    let counts = ThreadCounts::new()?;
+    let near_us = thunks as *const () as usize;
+    let last = Some(probe_table::CAPACITY as u32 - 1);
+    let functions = near::allocate_near(near_us, FUNCTIONS * FUNCTION_BYTES)?;
+    // Calls of all functions at `offset` in them, in an order that is none.
+    let callers = |offset: usize| {
+        let start = near::allocate_near(near_us, FUNCTIONS * 5 + 1)?;
+        let mut code: Vec<u8> = Vec::new();
+        for number in 0..FUNCTIONS {
+            let function = functions + number * 101 % FUNCTIONS * FUNCTION_BYTES + offset;
+            let from = CodeAddr(start + code.len());
+            let displacement = patch::callpatch::displacement(from, CodeAddr(function)).ok()?;
+            code.push(CALL_REL32);
+            code.extend(displacement.to_le_bytes());
+        }
+        code.push(RET);
+        // SAFETY: fresh executable memory of ours.
+        unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), start as *mut u8, code.len()) };
+        Some(start)
+    };
+    for number in 0..FUNCTIONS {
+        // A jump to a detour, which counts and returns; and behind it the function as it were without a probe.
+        let at = functions + number * FUNCTION_BYTES;
+        let detour = trampoline::make_detour(CodeAddr(at), id.0, last, BODY_BYTES, |_| Some(vec![RET]))?;
+        let displacement = patch::callpatch::displacement(CodeAddr(at), detour).ok()?;
+        // SAFETY: fresh executable memory of ours.
+        unsafe {
+            (at as *mut u8).write(JMP_REL32);
+            ((at + 1) as *mut u32).write_unaligned(displacement);
+            ((at + 5) as *mut u8).write(RET);
+        }
     }
-    Some((counted, (open - counted).max(0.0)))
+    let (probed, bare) = (callers(0)?, callers(5)?);
+    // SAFETY: this thread's own words; its probes are muted again below.
+    let before = unsafe { std::mem::replace(&mut (*thread_words::words()).counts, counts.first()) };
+    let guard = thread_words::set_guard(0);
+    let a_call = |code: usize| fastest(code, 4) / FUNCTIONS as f64;
+    let (bare, counted) = (a_call(bare), a_call(probed));
+    GATE.store(1, Ordering::Relaxed);
+    let open = a_call(probed);
+    thread_words::set_guard(guard);
+    // SAFETY: this thread's own word.
+    unsafe { (*thread_words::words()).counts = before };
+    counts.unmap();
+    Some(((counted - bare).max(0.0), (open - counted).max(0.0)))
 }
 
 /// The cost of a trap.
 fn trap() -> Option<f64> {
+    if entry::are_traps_forbidden() {
+        return None;
+    }
     const RET: u8 = 0xc3;
     const CALLS: u32 = 20;
     let place = near::allocate_near(trap as *const () as usize, 16)?;
@@ -113,6 +173,7 @@ mod tests {
         let costs = thread_words::muted(ProbeCosts::measure);
         assert!(costs.counted_ticks > 0.0 && costs.trampoline_ticks > 0.0, "{costs:?}");
         assert!(costs.trap_ticks > costs.counted_ticks, "{costs:?}");
+        println!("{costs:?}");
         assert!(!thread_words::words().is_null());
     }
 }

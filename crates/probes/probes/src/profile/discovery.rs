@@ -1,7 +1,7 @@
 //! Which modules and functions get probes, and what each new probe gets.
 
 use super::{attached::children, handlers, masks, settings, unprobed, unwinder, window};
-use crate::{ProbeId, module, provider, registry};
+use crate::{ProbeId, callers, module, provider, registry};
 use std::collections::HashSet;
 
 /// Has [`on_discovery`] told of each new probe.
@@ -40,6 +40,9 @@ pub(super) fn probe_modules(modules: &[u32], known: &HashSet<String>) {
         if let Some(found) = found {
             unprobed::replace(&module.path, found.unprobed);
         }
+    }
+    if !modules.is_empty() {
+        callers::refresh();
     }
 }
 

@@ -6,9 +6,12 @@
 use super::{
     area, governor,
     histogram::{self, BucketCount},
-    pass,
+    own_time::{self, CALL_ERROR_TICKS, Threads},
+    pass, processor_time,
     raw::*,
-    settings, unprobed, window,
+    settings,
+    strata::{Factors, Measured, Scaled, TWO_SIDED_95},
+    unprobed, window,
 };
 use crate::{module, provider::entry, registry, thread, thread_words};
 use patch::sys;
@@ -94,10 +97,20 @@ pub fn collect() -> RawProfile {
     let mut kept: HashMap<u32, u32> = HashMap::new();
     let mut functions = Vec::new();
     for index in 0..registry::function_count() {
-        if let Some(function) = function(index, sample) {
+        if let Some(function) = function(index, sample.is_some()) {
             kept.insert(index, functions.len() as u32);
             functions.push(function);
         }
+    }
+    let (mut paths, latencies) = paths(&kept);
+    let probes_ticks: u64 = thread::all().map(thread::ThreadState::probes_ticks).sum();
+    if sample.is_some() {
+        let present: u64 = thread::all().map(|state| state.present_ticks(sys::ticks())).sum();
+        let threads = Threads {
+            present_ticks: present.saturating_sub(probes_ticks) as f64,
+            waited_ticks: processor_time::share_waited() * present as f64,
+        };
+        own_time::fill_in(&mut functions, &mut paths, &latencies, threads);
     }
     RawProfile {
         version: VERSION,
@@ -108,8 +121,9 @@ pub fn collect() -> RawProfile {
         epoch_ms: settings::current().map_or(0, |s| s.epoch_ms),
         elapsed_ns,
         start_ticks,
+        probes_ticks,
         rearmed: pass::rearmed(),
-        paths: paths(&kept),
+        paths,
         events: events(&kept, start_ticks),
         unprobed: unprobed::all()
             .into_iter()
@@ -121,18 +135,21 @@ pub fn collect() -> RawProfile {
     }
 }
 
-fn function(index: u32, sample: Option<u32>) -> Option<RawFunction> {
-    let measured = window::measured(index);
+/// A function's figures; where calls are sampled, without its time outside callees.
+fn function(index: u32, is_sampled: bool) -> Option<RawFunction> {
     let missed = governor::missed(index);
-    // A watch counts, as all probes do, and measures nothing.
-    if measured.calls == 0 || registry::probes_of(index).any(entry::is_watch) {
-        return None;
-    }
     let mut counts = vec![0u64; histogram::BUCKETS];
+    let mut sum = Measured::default();
+    let (mut self_ticks, mut max_ticks, mut inside) = (0, 0, 0);
     for state in thread::all() {
+        sum.add(&window::measured(state, index));
         // SAFETY: records are mapped for ever; words may change while they are read, none is a reference.
         unsafe {
-            let histogram = (&raw const (*state.records.get(index)).histogram).read_volatile();
+            let record = state.records.get(index);
+            self_ticks += (&raw const (*record).self_ticks).read_volatile();
+            inside += (&raw const (*record).calls_inside).read_volatile();
+            max_ticks = max_ticks.max((&raw const (*record).max_ticks).read_volatile());
+            let histogram = (&raw const (*record).histogram).read_volatile();
             if !histogram.is_null() {
                 for (bucket, count) in counts.iter_mut().enumerate() {
                     *count += u64::from(histogram.add(bucket).read_volatile());
@@ -140,16 +157,22 @@ fn function(index: u32, sample: Option<u32>) -> Option<RawFunction> {
             }
         }
     }
-    let calls = measured.calls as f64 + missed.calls;
-    let scaled = match sample {
-        None => window::Scaled {
-            total_ticks: measured.total_ticks as f64,
-            self_ticks: measured.self_ticks as f64,
-            recursive_ticks: measured.recursive_ticks as f64,
+    // A watch counts, as all probes do, and measures nothing.
+    if sum.calls == 0 || registry::probes_of(index).any(entry::is_watch) {
+        return None;
+    }
+    let scaled = match is_sampled {
+        true => window::scaled(index, missed.calls),
+        false => Scaled {
+            total_ticks: sum.clusters.ticks as f64,
+            latency_ticks: sum.total_ticks as f64,
             variance: 0.0,
         },
-        Some(_) => window::scaled(index, measured, calls),
     };
+    let calls = sum.calls as f64 + missed.calls;
+    let inside = inside as f64 * scaled.total_ticks / sum.clusters.ticks.max(1) as f64;
+    let by_probes_ticks = CALL_ERROR_TICKS * (calls + inside);
+    let chance_error_ticks = TWO_SIDED_95 * scaled.variance.sqrt();
     let (symbol, place) = registry::function_name(index);
     let provider = registry::probes_of(index).next().and_then(|id| registry::metadata(id).ok());
     Some(RawFunction {
@@ -158,15 +181,16 @@ fn function(index: u32, sample: Option<u32>) -> Option<RawFunction> {
         offset: place.offset as u64,
         provider: provider.map_or("?", |m| m.provider.name()).to_owned(),
         calls,
-        calls_error: window::TWO_SIDED_95 * missed.variance.sqrt(),
-        sampled: measured.sampled,
-        total_ticks: measured.total_ticks,
-        self_ticks: measured.self_ticks,
-        scaled_total_ticks: scaled.total_ticks,
-        scaled_recursive_ticks: scaled.recursive_ticks,
-        scaled_self_ticks: scaled.self_ticks,
-        total_error_ticks: window::TWO_SIDED_95 * scaled.variance.sqrt(),
-        max_ticks: measured.max_ticks,
+        outermost_calls: calls * sum.clusters.count as f64 / sum.clusters.calls.max(1) as f64,
+        calls_error: TWO_SIDED_95 * missed.variance.sqrt(),
+        sampled: sum.sampled,
+        total_ticks: scaled.total_ticks,
+        total_error_ticks: chance_error_ticks + by_probes_ticks,
+        chance_error_ticks,
+        latency_ticks: scaled.latency_ticks,
+        self_ticks: self_ticks as f64,
+        self_error_ticks: by_probes_ticks,
+        max_ticks,
         histogram: (0..)
             .zip(counts)
             .map(|(bucket, count)| BucketCount { bucket, count })
@@ -175,12 +199,15 @@ fn function(index: u32, sample: Option<u32>) -> Option<RawFunction> {
     })
 }
 
-/// The trees of all threads, joined.
-fn paths(kept: &HashMap<u32, u32>) -> Vec<RawPath> {
+/// The trees of all threads, joined, and the latencies of all calls of each path.
+fn paths(kept: &HashMap<u32, u32>) -> (Vec<RawPath>, Vec<f64>) {
     let mut joined: Vec<RawPath> = Vec::new();
+    let mut latencies: Vec<f64> = Vec::new();
     let mut index: HashMap<(Option<u32>, u32), u32> = HashMap::new();
     for state in thread::all() {
         let mut numbers: Vec<Option<u32>> = vec![None];
+        // How latencies are scaled, by function.
+        let mut scales: HashMap<u32, (Factors, f64)> = HashMap::new();
         for node in state.paths.nodes().iter().skip(1) {
             let parent = numbers.get(node.parent as usize).copied().flatten();
             let Some(function) = kept.get(&node.function).copied() else {
@@ -188,17 +215,24 @@ fn paths(kept: &HashMap<u32, u32>) -> Vec<RawPath> {
                 continue;
             };
             let number = *index.entry((parent, function)).or_insert_with(|| {
-                joined.push(RawPath { parent, function, calls: 0, total_ticks: 0, self_ticks: 0 });
+                joined.push(RawPath { parent, function, calls: 0, total_ticks: 0, self_ticks: 0.0 });
+                latencies.push(0.0);
                 joined.len() as u32 - 1
+            });
+            let (factors, factor) = *scales.entry(node.function).or_insert_with(|| {
+                let (strata, factors) = window::ended_strata(state, node.function);
+                let calls = window::measured(state, node.function).calls as f64;
+                (factors, strata.factor(calls).unwrap_or(1.0))
             });
             let path = &mut joined[number as usize];
             path.calls += node.calls;
             path.total_ticks += node.total_ticks;
-            path.self_ticks += node.self_ticks;
+            path.self_ticks += node.self_ticks as f64;
+            latencies[number as usize] += node.scaled_ticks(factors) * factor;
             numbers.push(Some(number));
         }
     }
-    joined
+    (joined, latencies)
 }
 
 fn events(kept: &HashMap<u32, u32>, start_ticks: u64) -> Vec<RawEvent> {

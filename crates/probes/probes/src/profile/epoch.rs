@@ -11,7 +11,7 @@ use crate::{
     registry, thread_words,
 };
 use patch::sys;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Epochs after which windows are opened again although the process has used less processor time than one.
 const LONGEST_PAUSE: u32 = 9;
@@ -45,12 +45,14 @@ fn run(mut seen: Option<Generation>) {
     let (mut since_look, mut since_snapshot) = (Duration::ZERO, Duration::ZERO);
     let (mut cpu_at_pass, mut skipped) = (processor_time::process_ns(), 0);
     loop {
+        let asleep = Instant::now();
         if helper::sleep(pause) {
             let _pass = pass::hold();
             dump::write();
             helper::note_written();
             continue;
         }
+        processor_time::note_sleep(pause, asleep.elapsed());
         if settings.controller != 0 && attached::end::is_over(settings.controller) {
             attached::end::switch_off();
             return;
@@ -116,9 +118,7 @@ fn rearm(due: &[u32]) {
     if !off.is_empty() {
         registry::switch_all(&off, true);
     }
-    for function in due {
-        window::settle(*function);
-        window::arm(*function);
-    }
+    window::settle(due);
+    due.iter().for_each(|function| window::arm(*function));
     pass::note_opened(due.len());
 }

@@ -11,10 +11,7 @@
 //!
 //! Without a budget no probe is ever switched off, and counts are exact.
 
-use super::{
-    costs::{self, ProbeCosts},
-    processor_time, settings, window,
-};
+use super::{costs::ProbeCosts, processor_time, settings, window};
 use crate::{
     ProbeId, registry,
     thread::{self, HandlersTimed},
@@ -146,7 +143,6 @@ impl Orders {
 
 /// Begins anew. Called by the epoch thread.
 pub(super) fn start(budget_percent: Option<f64>) {
-    costs::time_handlers(budget_percent.is_some());
     *governor() = Some(Governor {
         budget: budget_percent.map(|p| p / 100.0),
         stride: 1,
@@ -156,7 +152,7 @@ pub(super) fn start(budget_percent: Option<f64>) {
         last_time: Instant::now(),
         last_own_ns: processor_time::thread_ns(),
         last_handlers: thread::handlers_timed(),
-        costs: budget_percent.map_or(ProbeCosts::ASSUMED, |_| ProbeCosts::measure()),
+        costs: ProbeCosts::measure(),
         measured_ticks: FIRST_MEASURED_TICKS,
         credit_ticks: 0.0,
         counts: Vec::new(),
@@ -245,7 +241,7 @@ impl Governor {
         let in_handlers = handlers.ticks.saturating_sub(self.last_handlers.ticks) as f64;
         let own_ticks = own_ns.saturating_sub(self.last_own_ns) as f64 * ticks_per_ns;
         (self.last_handlers, self.last_own_ns) = (handlers, own_ns);
-        let measured = in_handlers + count * self.costs.trampoline_ticks;
+        let measured = in_handlers;
         if count > 0.0 {
             // Of an entry and an exit; slowly, since an epoch may have few.
             self.measured_ticks += (2.0 * measured / count - self.measured_ticks) / 8.0;
@@ -311,7 +307,7 @@ impl Governor {
             cost -= ticks;
         }
         // The stratum ends here: what is counted later is of other epochs.
-        orders.off.iter().for_each(|function| window::settle(*function));
+        window::settle(&orders.off);
     }
 }
 

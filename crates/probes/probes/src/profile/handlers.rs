@@ -3,7 +3,7 @@
 //! A handler writes only its own thread's memory and the function's sampling window. What it does not see, because the
 //! window is shut, is counted by the thunk ([`crate::trampoline`]).
 
-use super::{calls, costs, window};
+use super::{calls, window};
 use crate::{
     ProbeId, ProbeKind,
     registry::{self, Handler},
@@ -36,7 +36,7 @@ fn counting(function: u32) -> Option<&'static mut ThreadState> {
 }
 
 #[inline]
-fn enter(id: u32, slot: usize, return_slot: Option<*mut usize>) {
+fn enter(id: u32, slot: usize, return_slot: Option<*mut usize>, now_ticks: u64) {
     let Some((function, _)) = registry::function_of(id) else { return };
     let Some(thread) = counting(function) else { return };
     if !window::take(function) {
@@ -60,27 +60,40 @@ fn enter(id: u32, slot: usize, return_slot: Option<*mut usize>) {
         slot,
         |top| if return_slot.is_some() { returns_to != ours } else { top.probe == id },
     );
-    let parent = thread.shadow.top().map_or(0, |f| f.node);
-    let node = thread.paths.child(parent, function);
-    let mut frame = Frame { slot, returns_to, function, node, probe: id, start_ticks: 0, child_ticks: 0 };
+    // After a tail call the caller is the function on top, which jumped.
+    let returns = (return_slot.is_some() && returns_to != ours).then_some(returns_to);
+    let caller = calls::caller(thread, returns);
+    let node = thread.paths.child(caller, function);
+    let mut frame = Frame {
+        slot,
+        returns_to,
+        function,
+        node,
+        probe: id,
+        start_ticks: 0,
+        start_probes: thread.probes_ticks(),
+        start_calls: thread.counts.of(function),
+        start_seen: thread.counts.seen().all(),
+        child_ticks: 0,
+    };
     frame.start_ticks = sys::ticks();
-    if thread.shadow.push(frame)
-        && let Some(at) = return_slot
-    {
-        // SAFETY: the slot is the call's own, inside the thread's stack; the real address is on the shadow stack.
-        unsafe { at.write(ours) };
+    // What this handler took until now was before the call.
+    frame.start_probes += frame.start_ticks.saturating_sub(now_ticks);
+    if thread.shadow.push(frame) {
+        // SAFETY: this thread's own record.
+        unsafe { (*thread.records.get(function)).open += 1 };
+        if let Some(at) = return_slot {
+            // SAFETY: the slot is the call's own, inside the thread's stack; the real address is on the shadow stack.
+            unsafe { at.write(ours) };
+        }
     }
 }
 
-/// Runs what a handler does; for a governor it is timed.
+/// Runs what a handler does, and notes what it took.
 #[inline]
-fn timed(handle: impl FnOnce()) {
-    if !costs::are_timed() {
-        handle();
-        return;
-    }
+fn timed(handle: impl FnOnce(u64)) {
     let start_ticks = sys::ticks();
-    handle();
+    handle(start_ticks);
     if let Some(thread) = thread::existing() {
         thread.note_handler(start_ticks);
     }
@@ -88,31 +101,28 @@ fn timed(handle: impl FnOnce()) {
 
 /// At an entry whose exits have probes of their own.
 extern "C" fn on_entry(id: u32, frame: *mut usize) {
-    timed(|| enter(id, frame as usize, None));
+    timed(|now| enter(id, frame as usize, None, now));
 }
 
 /// At the first instruction of a function: the return address lies above the one of the site's call.
 extern "C" fn on_entry_with_return(id: u32, frame: *mut usize) {
     let slot = frame.wrapping_add(1);
-    timed(|| enter(id, slot as usize, Some(slot)));
+    timed(|now| enter(id, slot as usize, Some(slot), now));
 }
 
 /// At an exit.
 extern "C" fn on_exit(id: u32, _frame: *mut usize) {
-    timed(|| leave(id));
+    timed(|now| leave(id, now));
 }
 
 #[inline]
-fn leave(id: u32) {
-    let now = sys::ticks();
+fn leave(id: u32, now_ticks: u64) {
     let Some((function, _)) = registry::function_of(id) else { return };
     if let Some(thread) = thread::existing()
         && let Some(at) = thread.shadow.position_of_function(function)
     {
-        calls::end_above(thread, at + 1, now);
-        if let Some(frame) = thread.shadow.pop() {
-            calls::finish(thread, &frame, now);
-        }
+        calls::end_above(thread, at + 1, now_ticks);
+        calls::end_top(thread, now_ticks);
     }
     if window::is_exhausted(function) {
         let _ = registry::switch(ProbeId(id), false);

@@ -1,8 +1,8 @@
 //! The latency profiler of section 9, inside the probed process: it measures intervals, switches itself off after a
 //! few samples of a function, and on again with the next epoch.
 //!
-//! [`discovery`] makes the probes, [`handlers`] is what a hit does, [`window`] the sampling, [`epoch`] the thread that opens
-//! windows again ([`helper`]: its place among the program's threads), [`dump`] what is written for [`crate::joined`]. Nothing here
+//! [`discovery`] makes the probes, [`handlers`] is what a hit does, [`window`] the sampling, [`strata`] what follows from it for all
+//! calls, [`epoch`] the thread that opens windows again ([`helper`]: its place among the program's threads), [`dump`] what is written for [`crate::joined`]. Nothing here
 //! formats or names; that is the report's work, in another process.
 
 pub mod area;
@@ -17,12 +17,14 @@ pub mod handlers;
 pub mod helper;
 pub mod histogram;
 mod masks;
+pub mod own_time;
 pub mod pass;
 pub mod paths;
 pub mod processor_time;
 pub mod raw;
 pub mod record;
 pub mod settings;
+pub mod strata;
 pub mod timeline;
 mod unprobed;
 mod unwinder;

@@ -3,6 +3,7 @@
 //! A hash table of (parent, function), small at first, so that it stays in the processor's caches, and doubled when half
 //! full; at a fixed number of nodes further paths are joined to their parent and counted as such.
 
+use super::strata::{Factors, LONG_TICKS};
 use patch::arena;
 
 const NODES: usize = 1 << 16;
@@ -16,15 +17,29 @@ pub struct Node {
     pub parent: u32,
     /// The function.
     pub function: u32,
-    /// Whether the same function stands further up.
-    pub recursive: u32,
-    _pad: u32,
     /// Measured calls.
     pub calls: u64,
     /// Their ticks.
     pub total_ticks: u64,
+    /// Those of them that are of long calls ([`super::strata::LONG_TICKS`]).
+    pub long_ticks: u64,
     /// Their ticks outside measured callees.
     pub self_ticks: u64,
+    /// What `scaled_ticks` stands for of `total_ticks` and `long_ticks`. Written by the epoch thread, as the next.
+    settled_ticks: u64,
+    settled_long_ticks: u64,
+    /// The latencies of all calls.
+    scaled_ticks: f64,
+}
+
+impl Node {
+    /// The latencies of all calls, if those that were measured since the last stratum stand for as many as `factors` say.
+    #[must_use]
+    pub fn scaled_ticks(&self, factors: Factors) -> f64 {
+        let total = self.total_ticks.saturating_sub(self.settled_ticks);
+        let long = self.long_ticks.saturating_sub(self.settled_long_ticks);
+        self.scaled_ticks + factors.scale(total, long)
+    }
 }
 
 fn place(parent: u32, function: u32) -> usize {
@@ -105,22 +120,17 @@ impl Paths {
             self.overflowed += 1;
             return parent;
         }
-        let mut recursive = false;
-        let mut up = parent;
-        while up != 0 && !recursive {
-            let node = self.nodes()[up as usize];
-            recursive = node.function == function;
-            up = node.parent;
-        }
         let number = self.count as u32;
         let node = Node {
             parent,
             function,
-            recursive: u32::from(recursive),
-            _pad: 0,
             calls: 0,
             total_ticks: 0,
+            long_ticks: 0,
             self_ticks: 0,
+            settled_ticks: 0,
+            settled_long_ticks: 0,
+            scaled_ticks: 0.0,
         };
         // SAFETY: `count` is below NODES; the slot is one of ours.
         unsafe {
@@ -134,13 +144,6 @@ impl Paths {
         number
     }
 
-    /// Whether the node's function stands further up its path.
-    #[inline]
-    #[must_use]
-    pub fn is_recursive(&self, node: u32) -> bool {
-        self.nodes()[node as usize].recursive != 0
-    }
-
     /// Adds a measured call.
     #[inline]
     pub fn add(&mut self, node: u32, total_ticks: u64, self_ticks: u64) {
@@ -148,14 +151,31 @@ impl Paths {
         let node = unsafe { &mut *self.nodes.add(node as usize) };
         node.calls += 1;
         node.total_ticks += total_ticks;
+        node.long_ticks += if total_ticks >= LONG_TICKS { total_ticks } else { 0 };
         node.self_ticks += self_ticks;
+    }
+
+    /// Scales what was measured since the last time, each node by its function's factors. To be called by the epoch thread.
+    pub(super) fn settle(&self, factors: impl Fn(u32) -> Option<Factors>) {
+        for number in 1..self.count {
+            // SAFETY: below `count`. Its thread writes other words of the node meanwhile.
+            unsafe {
+                let node = self.nodes.add(number);
+                if let Some(factors) = factors((*node).function) {
+                    let now = node.read_volatile();
+                    (*node).scaled_ticks = now.scaled_ticks(factors);
+                    ((*node).settled_ticks, (*node).settled_long_ticks) = (now.total_ticks, now.long_ticks);
+                }
+            }
+        }
     }
 
     pub(crate) fn clear(&mut self) {
         for number in 1..self.count {
             // SAFETY: below `count`. The tree stays: frames under way refer to it.
             let node = unsafe { &mut *self.nodes.add(number) };
-            (node.calls, node.total_ticks, node.self_ticks) = (0, 0, 0);
+            *node = Node { calls: 0, total_ticks: 0, long_ticks: 0, self_ticks: 0, ..*node };
+            *node = Node { settled_ticks: 0, settled_long_ticks: 0, scaled_ticks: 0.0, ..*node };
         }
         self.overflowed = 0;
     }

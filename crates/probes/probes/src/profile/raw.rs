@@ -4,7 +4,7 @@ use super::histogram::BucketCount;
 use serde::{Deserialize, Serialize};
 
 /// The version of the document.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A process's profile.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub struct RawProfile {
     pub elapsed_ns: u64,
     /// When it began, in TSC ticks.
     pub start_ticks: u64,
+    /// What the probes took of all threads, in ticks.
+    pub probes_ticks: u64,
     /// Windows opened again.
     pub rearmed: u64,
     /// The functions that were seen.
@@ -42,7 +44,7 @@ pub struct RawProfile {
 }
 
 /// One function.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RawFunction {
     /// Its symbol.
     pub symbol: String,
@@ -56,20 +58,22 @@ pub struct RawFunction {
     pub calls: f64,
     /// Half the width of the interval around `calls` that holds the truth 95 times of 100; 0: exact.
     pub calls_error: f64,
+    /// Those that are not inside others of the function.
+    pub outermost_calls: f64,
     /// Measured calls.
     pub sampled: u64,
-    /// Their ticks.
-    pub total_ticks: u64,
-    /// Their ticks outside measured callees.
-    pub self_ticks: u64,
-    /// The ticks of all calls: with every call measured those, otherwise scaled from them.
-    pub scaled_total_ticks: f64,
-    /// The part of them in recursive calls inside others of the same function.
-    pub scaled_recursive_ticks: f64,
-    /// The ticks of all calls outside measured callees.
-    pub scaled_self_ticks: f64,
-    /// Half the width of the interval around `scaled_total_ticks`, as for `calls_error`.
+    /// Ticks of all calls, of recursive ones once: with every call measured those, otherwise scaled from them.
+    pub total_ticks: f64,
+    /// Half the width of the interval around `total_ticks`, as for `calls_error`.
     pub total_error_ticks: f64,
+    /// The part of that which is chance: that other calls were measured than could have been.
+    pub chance_error_ticks: f64,
+    /// The sum of all calls' latencies: of recursive ones again.
+    pub latency_ticks: f64,
+    /// Ticks of all calls outside callees.
+    pub self_ticks: f64,
+    /// Half the width of the interval around `self_ticks`, as for `calls_error`.
+    pub self_error_ticks: f64,
     /// The longest.
     pub max_ticks: u64,
     /// Buckets and counts, see `histogram`.
@@ -87,8 +91,8 @@ pub struct RawPath {
     pub calls: u64,
     /// Their ticks.
     pub total_ticks: u64,
-    /// Their ticks outside measured callees.
-    pub self_ticks: u64,
+    /// Ticks outside callees: of all calls, measured or not.
+    pub self_ticks: f64,
 }
 
 /// One call.

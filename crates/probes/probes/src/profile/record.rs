@@ -1,6 +1,9 @@
 //! What is kept of a function by each thread.
 
-use super::histogram;
+use super::{
+    histogram,
+    strata::{Clusters, Strata},
+};
 use crate::probe_table;
 use patch::arena;
 
@@ -13,21 +16,29 @@ pub struct Record {
     pub sampled: u64,
     /// Ticks of those.
     pub total_ticks: u64,
+    /// The long ones ([`super::strata::LONG_TICKS`]), and their ticks.
+    pub long: u64,
+    /// See `long`.
+    pub long_ticks: u64,
     /// Ticks of those outside measured calls from them.
     pub self_ticks: u64,
     /// The longest.
     pub max_ticks: u64,
-    /// Recursive calls of the measured ones: their time is in an outer call's total already.
-    pub recursive_ticks: u64,
+    /// Those that are not inside another measured call of the function.
+    pub clusters: Clusters,
+    /// Calls of other functions inside of those clusters.
+    pub calls_inside: u64,
+    /// Measured calls under way.
+    pub open: u64,
     /// Counts by bucket; null before the first.
     pub histogram: *mut u32,
-    /// The sum of the squares of the measured calls' ticks.
-    pub square_ticks: f64,
 }
 
 /// A thread's records, by function.
 pub struct Records {
     base: *mut Record,
+    /// Written by the epoch thread, and where no other thread is.
+    strata: *mut Strata,
     /// Where the next histogram goes, and what is left there.
     room: usize,
     left_bytes: usize,
@@ -39,7 +50,8 @@ const ROOM_BYTES: usize = 256 * HISTOGRAM_BYTES;
 impl Records {
     pub(crate) fn new() -> Option<Self> {
         let base = arena::map_anonymous(probe_table::CAPACITY * size_of::<Record>())? as *mut Record;
-        Some(Self { base, room: 0, left_bytes: 0 })
+        let strata = arena::map_anonymous(probe_table::CAPACITY * size_of::<Strata>())? as *mut Strata;
+        Some(Self { base, strata, room: 0, left_bytes: 0 })
     }
 
     /// The record of a function.
@@ -48,6 +60,13 @@ impl Records {
     pub fn get(&self, function: u32) -> *mut Record {
         // SAFETY: functions are numbered below the capacity, for which room was mapped.
         unsafe { self.base.add(function as usize) }
+    }
+
+    /// The strata of a function.
+    #[must_use]
+    pub fn strata(&self, function: u32) -> *mut Strata {
+        // SAFETY: room for as many strata was mapped as there are records.
+        unsafe { self.strata.add(function as usize) }
     }
 
     #[inline]
@@ -76,16 +95,18 @@ impl Records {
         at as *mut u32
     }
 
+    /// Forgets all but the calls under way, which end later.
     pub(crate) fn clear(&mut self) {
         for function in 0..probe_table::function_count() {
             let record = self.get(function);
             // SAFETY: called where no thread writes; the histogram is null or has BUCKETS words.
             unsafe {
-                let histogram = (*record).histogram;
+                let (histogram, open) = ((*record).histogram, (*record).open);
                 if !histogram.is_null() {
                     std::ptr::write_bytes(histogram, 0, histogram::BUCKETS);
                 }
-                record.write(Record { histogram, ..std::mem::zeroed() });
+                record.write(Record { histogram, open, ..std::mem::zeroed() });
+                self.strata(function).write(Strata::default());
             }
         }
     }

@@ -145,17 +145,22 @@ pub(crate) fn allow_traps() {
     FORBIDDEN.store(false, Ordering::Relaxed);
 }
 
+/// Whether they are refused.
+pub(crate) fn are_traps_forbidden() -> bool {
+    FORBIDDEN.load(Ordering::Relaxed)
+}
+
 impl Traps {
     /// What the module bears.
     pub(crate) fn of(module: &Module) -> Self {
-        let is_forbidden = module.is_of_system() || FORBIDDEN.load(Ordering::Relaxed);
+        let is_forbidden = module.is_of_system() || are_traps_forbidden();
         if is_forbidden { Self::Forbidden } else { Self::Allowed }
     }
 }
 
 /// Whether no trap may stand at this probe's site, and one would, with the bytes `on`.
 pub(crate) fn is_forbidden(site: Site, on: u64) -> bool {
-    FORBIDDEN.load(Ordering::Relaxed) && (on as u8 == patch::INT3 || site.split().is_some())
+    are_traps_forbidden() && (on as u8 == patch::INT3 || site.split().is_some())
 }
 
 /// Makes a probe of the module's function with this index.
@@ -266,6 +271,7 @@ fn add(
         None => {
             let site = Site::open(addr, 1).map_err(refused)?;
             site.set_trap_target(Some(detour));
+            trampoline::count_traps(detour);
             Switch::Word { site, on: u64::from(patch::INT3), off: site.bytes() }
         }
     };

@@ -1,0 +1,65 @@
+//! Which function a return address lies in: the caller, whose own entry may not have been seen.
+//!
+//! The table of functions by address is written at each discovery, as a new one, and read without a lock. What was looked up is
+//! kept by return address: a program has few.
+
+use crate::{address_index::AddressIndex, module, probe_table};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// A function with probes.
+struct Extent {
+    start: usize,
+    end: usize,
+    function: u32,
+}
+
+/// The latest table, leaked; null before the first.
+static EXTENTS: AtomicPtr<Vec<Extent>> = AtomicPtr::new(std::ptr::null_mut());
+/// Functions plus two, by return address; 1: none.
+static KNOWN: AddressIndex = AddressIndex::new();
+/// How many addresses are kept; others are looked up again.
+static KNOWN_COUNT: AtomicU32 = AtomicU32::new(0);
+const MOST_KNOWN: u32 = 1 << 18;
+
+/// Writes the table anew, after functions were given probes.
+pub(crate) fn refresh() {
+    let mut extents: Vec<Extent> = Vec::new();
+    for module in module::all() {
+        for symbol in module.symbols_if_read() {
+            let start = module.bias + symbol.offset;
+            if symbol.len_bytes > 0
+                && let Some(function) = probe_table::known_function(start)
+            {
+                extents.push(Extent { start, end: start + symbol.len_bytes, function });
+            }
+        }
+    }
+    extents.sort_unstable_by_key(|extent| extent.start);
+    EXTENTS.store(Box::into_raw(Box::new(extents)), Ordering::Release);
+}
+
+/// The function with probes that `return_address` lies in.
+#[inline]
+pub(crate) fn function_at(return_address: usize) -> Option<u32> {
+    match KNOWN.get(return_address) {
+        Some(number) if number != 0 => number.checked_sub(2),
+        _ => look_up(return_address),
+    }
+}
+
+#[cold]
+fn look_up(return_address: usize) -> Option<u32> {
+    // SAFETY: null or leaked, never changed.
+    let extents = unsafe { EXTENTS.load(Ordering::Acquire).as_ref() }?;
+    // The last instruction of a function may be the call.
+    let at = return_address - 1;
+    let before = extents.partition_point(|extent| extent.start <= at);
+    let extent = extents[..before].last().filter(|extent| at < extent.end);
+    let function = extent.map(|extent| extent.function);
+    if KNOWN_COUNT.fetch_add(1, Ordering::Relaxed) < MOST_KNOWN
+        && let Some(number) = KNOWN.number(return_address)
+    {
+        number.store(function.map_or(1, |function| function + 2), Ordering::Release);
+    }
+    function
+}
