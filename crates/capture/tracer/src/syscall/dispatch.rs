@@ -355,7 +355,9 @@ impl SystemCall {
             }
             result = call(thread);
         }
-        scratch.copy_back();
+        if !scratch.copy_back() && !sys::failed(result) {
+            result = -(sys::EFAULT as isize);
+        }
         if result != NOT_MADE {
             code_writes::after(self, result);
             thread.after_descriptors(self.number, self.ip, &self.args, result);

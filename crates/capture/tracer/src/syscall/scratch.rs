@@ -194,8 +194,9 @@ impl Scratch {
         }
     }
 
-    /// What the kernel wrote into message headers, but for the pointers: lengths and flags.
-    pub(crate) fn copy_back(&self) {
+    /// What the kernel wrote into message headers, but for the pointers: lengths and flags. `false`: the program's can't be written.
+    pub(crate) fn copy_back(&self) -> bool {
+        let mut is_written = true;
         for &CopiedHeaders { copy, original, len } in self.back.iter().take(self.backs) {
             let stride = if len == MSGHDR_BYTES { MSGHDR_BYTES } else { MMSGHDR_BYTES };
             for header in (0..len).step_by(stride as usize) {
@@ -208,10 +209,11 @@ impl Scratch {
                     // would have written.
                     unsafe {
                         let from = core::slice::from_raw_parts((copy + at) as *const u8, bytes as usize);
-                        program_writes::write(original + at, from);
+                        is_written &= program_writes::write(original + at, from);
                     }
                 }
             }
         }
+        is_written
     }
 }
