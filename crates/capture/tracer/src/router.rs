@@ -228,6 +228,10 @@ fn on_own_fault(thread: &mut TracedThread, signal: i32, info: &SigInfo, context:
     if own.addr == fault_at {
         // It is told of the instruction: of the program's, then.
         own.addr = native.context.gregs.rip;
+    } else if matches!(signal, libc::SIGSEGV | libc::SIGBUS) && pages::program_address(own.addr) != own.addr {
+        // Of a block operation, which is performed on our view: the program has no right to that memory.
+        own.addr = pages::program_address(own.addr);
+        native.context.cr2 = own.addr;
     }
     // SAFETY: the context that we return to.
     unsafe { delivery::deliver(native.thread, signal, &own, native.context) };

@@ -210,6 +210,7 @@ programs! {
     blocked_signals: "blocked_signals.c",
     bad_lengths: "bad_lengths.c",
     bad_pointers: "bad_pointers.c",
+    rights: "rights.c",
     alignment_checks: "alignment_checks.c",
     inherited_masks: "inherited_masks.c",
     locked_memory: "locked_memory.c",

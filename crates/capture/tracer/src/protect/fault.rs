@@ -10,7 +10,7 @@ use tracee::{sys, tls};
 use x86::Operand;
 
 use crate::protect::burst::{self, Burst, HELD};
-use crate::protect::pages::{self, PAGE_TRACED, PAGE_VIEWED};
+use crate::protect::pages::{self, PAGE_TRACED};
 use crate::protect::ranges::RANGES;
 use crate::registers::{FAULT_OF_FETCH, FAULT_OF_WRITE, SEGV_ACCERR, TRAP_FLAG};
 use crate::signal::delivery;
@@ -45,8 +45,9 @@ pub(crate) fn on_closed_page(thread: &mut TracedThread, info: &SigInfo, context:
             let mut own = thread.nested.take().or_else(no_right).unwrap_or(*info);
             if matches!(own.signo, libc::SIGFPE | libc::SIGILL) {
                 own.addr = context.gregs.rip;
-            } else if pages::page(pages::view(own.addr)) & PAGE_VIEWED != 0 {
-                own.addr = pages::view(own.addr);
+            } else {
+                own.addr = pages::program_address(own.addr);
+                context.cr2 = own.addr;
             }
             // SAFETY: the context that we return to.
             unsafe { delivery::deliver(thread, own.signo, &own, context) };

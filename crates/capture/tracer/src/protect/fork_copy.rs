@@ -2,9 +2,9 @@
 
 use tracee::sys;
 
-use crate::protect::pages::{self, PAGE_BYTES, TOP, VIEW};
-use crate::protect::ranges::RANGES;
-use crate::protect::views;
+use crate::protect::pages::{self, TOP, VIEW};
+use crate::protect::ranges::{RANGES, Range};
+use crate::protect::{view_copy, views};
 use crate::state::process::PROCESS;
 
 /// Where a forked child's copy waits for the fork: another distance.
@@ -17,27 +17,14 @@ pub(crate) fn copy_for_child() -> bool {
     let rw = sys::PROT_READ | sys::PROT_WRITE;
     let flags = sys::MAP_SHARED | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
     for range in ranges.as_slice().iter().filter(|range| !range.shared) {
-        let (from, to, len) = (pages::view(range.start), range.start ^ VIEW ^ COPY, range.end - range.start);
+        let (to, len) = (range.start ^ VIEW ^ COPY, range.end - range.start);
         // SAFETY: addresses at distance COPY from a view are used for nothing else.
         if sys::failed(unsafe { sys::mmap(to, len, rw, flags, -1, 0) }) {
             return false;
         }
-        // A byte for each page.
-        let mut resident = [0u8; 4096];
-        for chunk in (0..len).step_by(PAGE_BYTES as usize * resident.len()) {
-            let bytes = (len - chunk).min(PAGE_BYTES * resident.len() as u64);
-            // SAFETY: the kernel writes a byte for each page of our view into the array.
-            let asked = unsafe {
-                let args = [(from + chunk) as usize, bytes as usize, resident.as_mut_ptr() as usize, 0, 0, 0];
-                sys::syscall(libc::SYS_mincore as usize, args)
-            };
-            for page in 0..bytes / PAGE_BYTES {
-                if sys::failed(asked) || resident.get(page as usize).is_some_and(|byte| byte & 1 != 0) {
-                    let offset = chunk + page * PAGE_BYTES;
-                    // SAFETY: both mappings span the page.
-                    unsafe { views::copy_pages(from + offset, to + offset, PAGE_BYTES) };
-                }
-            }
+        // SAFETY: just mapped; this file's alone until the child takes it.
+        if !unsafe { view_copy::copy_view(range, to) } {
+            return false;
         }
     }
     true
@@ -56,6 +43,7 @@ pub(crate) fn take_copy() {
             sys::mremap(copy, len, len, fixed, ours);
             sys::mremap(ours, 0, len, fixed, range.start);
         }
+        views::set_rights(range);
         views::apply(range, recording);
     }
 }
@@ -76,10 +64,12 @@ pub(crate) fn give_back_all() {
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
     for range in ranges.as_slice() {
         let len = range.end - range.start;
+        let opened = Range { prot: rw, ..*range };
+        views::set_rights(&opened);
         // SAFETY: this process has one thread, which is here; the content is put back before it goes on.
         unsafe {
             if !range.shared && !sys::failed(sys::mmap(range.start, len, rw, flags, -1, 0)) {
-                views::copy_pages(pages::view(range.start), range.start, len);
+                view_copy::copy_view(&opened, range.start);
             }
             sys::mprotect(range.start, len, range.prot);
             sys::munmap(pages::view(range.start), len);

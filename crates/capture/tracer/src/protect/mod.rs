@@ -9,4 +9,5 @@ pub(crate) mod pages;
 pub(crate) mod ranges;
 pub(crate) mod sharing;
 pub(crate) mod thread;
+pub(crate) mod view_copy;
 pub(crate) mod views;

@@ -91,3 +91,8 @@ pub(crate) fn is_viewed(addr: u64, len: u64) -> bool {
 pub(crate) fn open_address(addr: u64) -> u64 {
     if page(addr) & PAGE_VIEWED != 0 { view(addr) } else { addr }
 }
+
+/// The program's address of what a fault is about: that of memory that one of our views shows, or the address itself.
+pub(crate) fn program_address(addr: u64) -> u64 {
+    if page(view(addr)) & PAGE_VIEWED != 0 { view(addr) } else { addr }
+}

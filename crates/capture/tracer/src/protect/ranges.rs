@@ -91,6 +91,12 @@ impl Ranges {
         }
     }
 
+    /// The first part of a range between two addresses, cut to them.
+    pub(crate) fn first_within(&self, start: u64, end: u64) -> Option<Range> {
+        let range = self.as_slice().get(self.position(start)).filter(|range| range.start < end)?;
+        Some(Range { start: range.start.max(start), end: range.end.min(end), ..*range })
+    }
+
     /// Enters a range; nothing may be known of its addresses. `false` where the list is full.
     pub(crate) fn insert(&mut self, range: Range) -> bool {
         if self.list.is_null() || self.len >= MAX_RANGES {

@@ -1,16 +1,18 @@
-//! Memory with two views: the program's, whose pages are closed while recording, and ours, which is always open.
+//! Memory with two views: the program's, whose pages are closed while recording, and ours, which never is. Ours has the rights that the
+//! program thinks it has: what the kernel, or one of our functions, does there for the program fails where it does natively.
 //!
 //! The second view of address `a` is `a ^ VIEW`: one instruction, the same distance everywhere, so that what is contiguous
 //! for the program is contiguous for us. Private memory becomes shared memory of this process alone (the kernel can't show
 //! private pages twice); what that would change for the program - fork, MADV_DONTNEED, mremap - is done by hand here, in
-//! `fork_copy` and in `syscall::memory`.
+//! `fork_copy`, `view_copy` and in `syscall::memory`.
 
 use buffers::Record;
 use memref::{GapReason, RegionChange, RegionKind, VirtAddr};
 use tracee::sys;
 
-use crate::protect::pages::{self, PAGE_BYTES, TOP};
-use crate::protect::ranges::{RANGES, Range};
+use crate::protect::pages::{self, TOP};
+use crate::protect::ranges::{RANGES, Range, Ranges};
+use crate::protect::view_copy;
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -19,11 +21,35 @@ use crate::watch::{stack, watchpoints};
 /// Mappings longer than this stay as they are: they are address space, not memory.
 const MAX_RANGE_BYTES: u64 = 1 << 40;
 
+const READ_WRITE: i32 = sys::PROT_READ | sys::PROT_WRITE;
+
+/// What memory with two views holds when it gets them.
+#[derive(Clone, Copy)]
+pub(crate) enum Content {
+    /// Nothing was written to it.
+    Zeros,
+    /// What is there.
+    Own,
+    /// What our view of another range shows, which is not longer.
+    Of(Range),
+}
+
 /// Sets what the program can do in a part of a range: nothing while it is traced and recording is on, else its own rights.
-pub(crate) fn apply(range: &Range, recording: bool) -> bool {
+pub(crate) fn apply(range: &Range, recording: bool) -> isize {
     let prot = if recording && range.traced { sys::PROT_NONE } else { range.prot };
     // SAFETY: the range is the program's, and each access to closed memory is repaired by the fault handler.
-    !sys::failed(unsafe { sys::mprotect(range.start, range.end - range.start, prot) })
+    unsafe { sys::mprotect(range.start, range.end - range.start, prot) }
+}
+
+/// The rights of our view of memory that the program has these rights to. Nobody executes it.
+const fn view_rights(prot: i32) -> i32 {
+    if prot & READ_WRITE == 0 { prot } else { prot & !sys::PROT_EXEC }
+}
+
+/// Gives our view of a range the program's rights.
+pub(crate) fn set_rights(range: &Range) -> isize {
+    // SAFETY: our own view: who writes there looks at the rights before, or can live with a fault.
+    unsafe { sys::mprotect(pages::view(range.start), range.end - range.start, view_rights(range.prot)) }
 }
 
 /// Removes or gives back the rights of all traced memory.
@@ -36,25 +62,38 @@ pub(crate) fn close_all(close: bool) {
     }
 }
 
-/// Gives memory that the program has just got (private or shared anonymous, nothing written to it unless `keep`) a second
-/// view. `false` where that can't be done; the memory is then as it was.
-pub(crate) fn adopt(range: Range, keep: bool) -> bool {
+/// Gives memory that the program has just got (private or shared anonymous) a second view. `false` where that can't be done; the
+/// memory is then as it was.
+pub(crate) fn adopt(range: Range, content: Content) -> bool {
     let len = range.end - range.start;
     if len == 0 || range.end > TOP || len > MAX_RANGE_BYTES {
         return false;
     }
-    let rw = sys::PROT_READ | sys::PROT_WRITE;
+    // Nobody knows of it yet: with content it gets its rights at the end.
+    let rights = if matches!(content, Content::Zeros) { view_rights(range.prot) } else { READ_WRITE };
     let flags = sys::MAP_SHARED | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED_NOREPLACE;
     let ours = pages::view(range.start);
     // SAFETY: NOREPLACE replaces nothing.
-    let result = unsafe { sys::mmap(ours, len, rw, flags, -1, 0) };
+    let result = unsafe { sys::mmap(ours, len, rights, flags, -1, 0) };
     if sys::failed(result) || result as u64 != ours {
         return false;
     }
-    if keep {
-        // SAFETY: the caller says that the program's range is mapped; ours is, and they don't overlap. The program has
-        // no other thread yet, or none that knows of this memory.
-        unsafe { copy_pages(range.start, ours, len) };
+    // SAFETY: the caller says that the program's range is mapped; ours is, and they don't overlap. The program has no other thread yet,
+    // or none that knows of this memory.
+    let is_copied = unsafe {
+        match &content {
+            Content::Zeros => true,
+            Content::Own => {
+                view_copy::copy_pages(range.start, ours, len);
+                true
+            }
+            Content::Of(source) => view_copy::copy_view(source, ours),
+        }
+    };
+    if !is_copied || rights != view_rights(range.prot) && sys::failed(set_rights(&range)) {
+        // SAFETY: our own view, which nobody knows of yet.
+        unsafe { sys::munmap(ours, len) };
+        return false;
     }
     // SAFETY: an old length of zero makes a second mapping of the same shared pages and leaves the first; it replaces the
     // program's range, whose contents were copied.
@@ -78,25 +117,6 @@ pub(crate) fn adopt(range: Range, keep: bool) -> bool {
     entered
 }
 
-/// Words of a page.
-const WORDS_OF_PAGE: usize = PAGE_BYTES as usize / size_of::<u64>();
-
-/// Copies memory page by page, leaving out pages of zeros: they stay unallocated.
-///
-/// # Safety
-/// Both ranges must be mapped (`from` readable, or it is skipped), page-aligned and apart.
-pub(crate) unsafe fn copy_pages(from: u64, to: u64, len: u64) {
-    for offset in (0..len).step_by(PAGE_BYTES as usize) {
-        let (source, target) = ((from + offset) as *const u64, (to + offset) as *mut u64);
-        // SAFETY: the caller vouches for both pages.
-        unsafe {
-            if (0..WORDS_OF_PAGE).any(|index| source.add(index).read_volatile() != 0) {
-                core::ptr::copy_nonoverlapping(source, target, WORDS_OF_PAGE);
-            }
-        }
-    }
-}
-
 /// Drops our view of what the program unmaps or replaces.
 pub(crate) fn drop_views(start: u64, end: u64) {
     if PROCESS.is_watched() {
@@ -110,89 +130,124 @@ pub(crate) fn drop_views(start: u64, end: u64) {
     ranges.remove(start, end);
 }
 
+/// The stretch of memory that begins at an address: its end, at most `end`, and its range where it has two views.
+fn stretch(ranges: &Ranges, at: u64, end: u64) -> (u64, Option<Range>) {
+    match ranges.first_within(at, end) {
+        Some(part) if part.start == at => (part.end, Some(part)),
+        Some(part) => (part.start, None),
+        None => (end, None),
+    }
+}
+
 /// mprotect by the program, of any mixture of memory. Returns the system call's result.
 pub(crate) fn protect(start: u64, len: u64, prot: i32) -> isize {
-    let end = start.saturating_add(pages::whole_pages(len));
+    let end = start.checked_add(pages::whole_pages(len)).unwrap_or(start);
     let mut ranges = RANGES.lock();
-    let mut any = false;
-    ranges.each_within(start, end, |_| any = true);
-    if !any {
+    if !pages::is_page_start(start) || ranges.first_within(start, end).is_none() {
         // SAFETY: the program's own call on its own memory.
         return unsafe { sys::mprotect(start, len, prot) };
     }
-    if !pages::is_page_start(start) {
-        return -(sys::EINVAL as isize);
-    }
-    let recording = PROCESS.is_recording();
-    // Code can't be closed, and relocated data that becomes read-only is rodata like that of the modules from start-up.
-    ranges.update(start, end, |range| {
-        range.prot = prot;
-        range.traced &=
-            prot & sys::PROT_EXEC == 0 && !(range.kind == RegionKind::Data && prot & sys::PROT_WRITE == 0);
-    });
-    // The gaps between ranges get the call itself; the ranges get what the tracer needs.
-    let mut result = 0;
     let mut at = start;
-    let mut plain = |from: u64, to: u64| {
-        if from < to {
+    while at < end {
+        let (until, part) = stretch(&ranges, at, end);
+        let result = match part {
+            Some(part) => protect_part(&mut ranges, &part, prot),
             // SAFETY: the program's own call on its own memory.
-            let part = unsafe { sys::mprotect(from, to - from, prot) };
-            if sys::failed(part) {
-                result = part;
-            }
+            None => unsafe { sys::mprotect(at, until - at, prot) },
+        };
+        if sys::failed(result) {
+            // As the kernel, which leaves what comes behind as it is.
+            return result;
         }
-    };
-    ranges.each_within(start, end, |part| {
-        plain(at, part.start);
-        apply(&part, recording);
-        at = part.end;
-    });
-    plain(at, end);
+        at = until;
+    }
+    0
+}
+
+/// mprotect of memory with two views. Our view comes first: there the kernel says whether the program can have these rights.
+fn protect_part(ranges: &mut Ranges, part: &Range, prot: i32) -> isize {
+    let result = set_rights(&Range { prot, ..*part });
+    if sys::failed(result) {
+        return result;
+    }
+    // Code can't be closed, and relocated data that becomes read-only is rodata like that of the modules from start-up.
+    let traced = part.traced
+        && prot & sys::PROT_EXEC == 0
+        && (part.kind != RegionKind::Data || prot & sys::PROT_WRITE != 0);
+    let change =
+        |prot: i32, traced: bool| move |range: &mut Range| (range.prot, range.traced) = (prot, traced);
+    ranges.update(part.start, part.end, change(prot, traced));
+    let result = apply(&Range { prot, traced, ..*part }, PROCESS.is_recording());
+    if sys::failed(result) {
+        // There are too many mappings: the program has the rights that it had.
+        set_rights(part);
+        ranges.update(part.start, part.end, change(part.prot, part.traced));
+    }
     result
 }
 
-/// MADV_DONTNEED and MADV_FREE by the program: private memory then reads as zeros, shared memory has to be punched.
-pub(crate) fn discard(start: u64, len: u64, advice: usize) -> isize {
-    if pages::whole_pages(len) < len {
-        // SAFETY: the kernel refuses it.
-        return unsafe {
-            sys::syscall(libc::SYS_madvise as usize, [start as usize, len as usize, advice, 0, 0, 0])
-        };
-    }
-    let end = start.saturating_add(pages::whole_pages(len));
+/// MADV_DONTNEED, MADV_FREE and MADV_REMOVE by the program, of any mixture of memory. Returns the system call's result.
+pub(crate) fn discard(start: u64, len: u64, advice: i32) -> isize {
+    let end = start.checked_add(pages::whole_pages(len)).unwrap_or(start);
     let ranges = RANGES.lock();
+    if ranges.first_within(start, end).is_none() {
+        // SAFETY: the program's own call on its own memory.
+        return unsafe { madvise(start, len, advice) };
+    }
     let mut at = start;
     let mut result = 0;
-    let mut plain = |from: u64, to: u64| {
-        if from < to {
+    while at < end {
+        let (until, part) = stretch(&ranges, at, end);
+        let of_part = match part {
+            Some(part) => discard_part(&part, advice),
             // SAFETY: the program's own call on its own memory.
-            let part = unsafe {
-                sys::syscall(
-                    libc::SYS_madvise as usize,
-                    [from as usize, (to - from) as usize, advice, 0, 0, 0],
-                )
-            };
-            if sys::failed(part) {
-                result = part;
+            None => unsafe { madvise(at, until - at, advice) },
+        };
+        if sys::failed(of_part) {
+            result = of_part;
+            // Where nothing is mapped the kernel goes on, and says so at the end.
+            if result != -(sys::ENOMEM as isize) {
+                break;
             }
         }
-    };
-    ranges.each_within(start, end, |part| {
-        plain(at, part.start);
-        if !part.shared {
-            let bytes = (part.end - part.start) as usize;
-            // SAFETY: frees the pages that our view shows, as the program asked for its own.
-            unsafe {
-                sys::syscall(
-                    libc::SYS_madvise as usize,
-                    [pages::view(part.start) as usize, bytes, libc::MADV_REMOVE as usize, 0, 0, 0],
-                );
-            }
-        }
-        at = part.end;
-    });
-    plain(at, end);
+        at = until;
+    }
     result
+}
+
+/// Of private memory the pages go, so that it reads as zeros; of shared memory only where others are to lose them, too.
+fn discard_part(part: &Range, advice: i32) -> isize {
+    match (part.shared, advice) {
+        (false, libc::MADV_DONTNEED | libc::MADV_FREE) | (true, libc::MADV_REMOVE) => remove(part),
+        (true, libc::MADV_DONTNEED) => 0,
+        _ => -(sys::EINVAL as isize),
+    }
+}
+
+/// Frees the pages that our view of a range shows, whatever the program may do with it.
+fn remove(range: &Range) -> isize {
+    let (view, len) = (pages::view(range.start), range.end - range.start);
+    // SAFETY: frees what the program asked to be freed.
+    let advise = || unsafe { madvise(view, len, libc::MADV_REMOVE) };
+    let result = advise();
+    if result != -(libc::EACCES as isize) {
+        return result;
+    }
+    // Older kernels want that it can be written.
+    set_rights(&Range { prot: READ_WRITE, ..*range });
+    let result = advise();
+    set_rights(range);
+    result
+}
+
+/// madvise.
+///
+/// # Safety
+/// Who uses the memory must be able to live with what becomes of it.
+unsafe fn madvise(start: u64, len: u64, advice: i32) -> isize {
+    let args = [start as usize, len as usize, advice as usize, 0, 0, 0];
+    // SAFETY: the caller's promise.
+    unsafe { sys::syscall(libc::SYS_madvise as usize, args) }
 }
 
 /// Tells the recorder of a region.
@@ -241,7 +296,8 @@ pub(crate) fn follow(thread: &mut TracedThread, mut range: Range, keep: bool, fi
     }
     let wanted = PROCESS.settings().regions & 1 << range.kind.code() != 0 && range.traced;
     range.traced = wanted;
-    if wanted && !adopt(range, keep) {
+    let content = if keep { Content::Own } else { Content::Zeros };
+    if wanted && !adopt(range, content) {
         range.traced = false;
         if range.end - range.start <= MAX_RANGE_BYTES {
             thread.emit_gap(GapReason::UntracedMapping, 1, range.start, name);

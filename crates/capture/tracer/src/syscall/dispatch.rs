@@ -236,20 +236,14 @@ impl SystemCall {
                     Some(result)
                 }
                 libc::SYS_madvise
-                    if matches!(c as i32, libc::MADV_DONTNEED | libc::MADV_FREE)
+                    if matches!(c as i32, libc::MADV_DONTNEED | libc::MADV_FREE | libc::MADV_REMOVE)
                         && pages::is_page_start(a) =>
                 {
-                    let result = views::discard(a, b, c as usize);
+                    let result = views::discard(a, b, c as i32);
                     code_changes::on_mapping(MappingChange::Discarded { start: a, len: b });
                     Some(result)
                 }
-                libc::SYS_madvise => {
-                    let result = sys::syscall(self.number as usize, self.args);
-                    if c as i32 == libc::MADV_REMOVE {
-                        code_changes::on_mapping(MappingChange::Discarded { start: a, len: b });
-                    }
-                    Some(result)
-                }
+                libc::SYS_madvise => Some(sys::syscall(self.number as usize, self.args)),
                 _ => None,
             }
         }

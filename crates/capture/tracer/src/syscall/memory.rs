@@ -6,7 +6,8 @@ use tracee::text::Text;
 
 use crate::protect::pages::{self, PAGE_BYTES, PAGE_VIEWED};
 use crate::protect::ranges::{RANGES, Range};
-use crate::protect::views;
+use crate::protect::view_copy;
+use crate::protect::views::{self, Content};
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -62,7 +63,8 @@ impl SystemCall {
         let range = Range {
             start,
             end: start + bytes,
-            prot,
+            // Other bits mean nothing to mmap; mprotect refuses them.
+            prot: prot & (sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC),
             kind,
             traced,
             shared: flags & sys::MAP_SHARED == sys::MAP_SHARED,
@@ -155,7 +157,10 @@ impl SystemCall {
         if range.end < old.saturating_add(old_bytes) {
             return -(sys::EFAULT as isize);
         }
-        let rw = sys::PROT_READ | sys::PROT_WRITE;
+        let overlaps = new < old.saturating_add(old_bytes) && old < new.saturating_add(new_bytes);
+        if fixed && (flags & sys::MREMAP_MAYMOVE == 0 || !pages::is_page_start(new) || overlaps) {
+            return -(sys::EINVAL as isize);
+        }
         let anonymous = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE;
         let order;
         let start;
@@ -173,12 +178,13 @@ impl SystemCall {
             } else {
                 let flags = anonymous | sys::MAP_FIXED_NOREPLACE;
                 // SAFETY: NOREPLACE replaces nothing.
-                unsafe { sys::mmap(old + old_bytes, new_bytes - old_bytes, rw, flags, -1, 0) }
+                unsafe { sys::mmap(old + old_bytes, new_bytes - old_bytes, range.prot, flags, -1, 0) }
             };
             if grown as u64 == old + old_bytes {
                 start = old;
                 order = recorder::next_order();
-                views::adopt(Range { start: old + old_bytes, end: old + new_bytes, ..range }, false);
+                let more = Range { start: old + old_bytes, end: old + new_bytes, ..range };
+                views::adopt(more, Content::Zeros);
             } else if flags & sys::MREMAP_MAYMOVE == 0 {
                 return -(sys::ENOMEM as isize);
             } else {
@@ -186,6 +192,7 @@ impl SystemCall {
                     views::drop_views(new, new.saturating_add(new_bytes));
                 }
                 let place = if fixed { anonymous | sys::MAP_FIXED } else { anonymous };
+                let rw = sys::PROT_READ | sys::PROT_WRITE;
                 // SAFETY: a new place, or the one that the program wants replaced.
                 let moved = unsafe { sys::mmap(new, new_bytes, rw, place, -1, 0) };
                 if sys::failed(moved) {
@@ -193,18 +200,22 @@ impl SystemCall {
                 }
                 start = moved as u64;
                 order = recorder::next_order();
+                let source = Range { start: old, end: old + old_bytes.min(new_bytes), ..range };
                 let target = Range { start, end: start + new_bytes, ..range };
-                if !views::adopt(target, false) {
+                if !views::adopt(target, Content::Of(source)) {
+                    // SAFETY: just mapped, and as long.
+                    if !unsafe { view_copy::copy_view(&source, start) } {
+                        // SAFETY: nobody knows of it.
+                        unsafe { sys::munmap(start, new_bytes) };
+                        return -(sys::ENOMEM as isize);
+                    }
+                    views::apply(&target, false);
                     views::tell(thread, RegionChange::Map, &Range { traced: false, ..target }, 0, b"");
                 }
-                // SAFETY: both ranges are the program's; we read and write them through views that are open.
-                unsafe {
-                    let shorter = old_bytes.min(new_bytes);
-                    views::copy_pages(pages::open_address(old), pages::open_address(start), shorter);
-                    if flags & libc::MREMAP_DONTUNMAP == 0 {
-                        views::drop_views(old, old + old_bytes);
-                        sys::munmap(old, old_bytes);
-                    }
+                if flags & libc::MREMAP_DONTUNMAP == 0 {
+                    views::drop_views(old, old + old_bytes);
+                    // SAFETY: what the program gives up.
+                    unsafe { sys::munmap(old, old_bytes) };
                 }
             }
         }

@@ -183,8 +183,10 @@ impl UnwindSource for StackMemory<'_> {
         }
         if pages::page(addr) & PAGE_VIEWED != 0 {
             // A stack that lies in memory that may be closed.
-            // SAFETY: our view of a page that is there, at an aligned address.
-            return Some(unsafe { (pages::view(addr) as *const u64).read_volatile() });
+            let mut word = 0u64;
+            // SAFETY: a local; where the program may not read, the copy ends.
+            let read = unsafe { guarded::copy(&raw mut word as u64, pages::view(addr), size_of_val(&word)) };
+            return (read == size_of_val(&word)).then_some(word);
         }
         let offset =
             |memory: &Self| addr.checked_sub(memory.at).filter(|&offset| offset + 8 <= memory.filled);
