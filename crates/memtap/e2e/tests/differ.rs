@@ -26,28 +26,37 @@ fn said<'a>(text: &'a str, kinds: &[&str]) -> Vec<&'a str> {
 
 /// Takes the steps natively and translated.
 fn check(test: &str, seed: &str, steps: &str, kinds: &[&str]) {
+    check_by(&["translate"], test, seed, steps, kinds);
+}
+
+/// Takes the steps natively and by these tracers.
+fn check_by(tracers: &[&str], test: &str, seed: &str, steps: &str, kinds: &[&str]) {
     let line = [program(test).display().to_string(), seed.to_owned(), steps.to_owned()];
     let native = run(Command::new(&line[0]).args(&line[1..]), b"");
     assert_eq!(native.status, 0, "{}", native.err());
-    let recorded = record(&["--tracer=translate".to_owned()], &line, b"").outcome;
-    assert_eq!(recorded.status, 0, "{}", recorded.err());
-    let (native, recorded) = (native.out(), recorded.out());
-    let (native, recorded) = (said(&native, kinds), said(&recorded, kinds));
+    let native = native.out();
+    let native = said(&native, kinds);
     assert!(!native.is_empty());
-    for (native, recorded) in native.iter().zip(&recorded) {
-        assert_eq!(native, recorded, "seed {seed}");
+    for tracer in tracers {
+        let recorded = record(&[format!("--tracer={tracer}")], &line, b"").outcome;
+        assert_eq!(recorded.status, 0, "{tracer}: {}", recorded.err());
+        let recorded = recorded.out();
+        let recorded = said(&recorded, kinds);
+        for (native, recorded) in native.iter().zip(&recorded) {
+            assert_eq!(native, recorded, "seed {seed}, {tracer}");
+        }
+        assert_eq!(native.len(), recorded.len(), "seed {seed}, {tracer}");
     }
-    assert_eq!(native.len(), recorded.len(), "seed {seed}");
 }
 
 #[test]
 fn calls_with_bad_arguments() {
-    check("calls", "101", "0-399", &[" call: "]);
+    check_by(&["translate", "protect"], "calls", "101", "0-399", &[" call: "]);
 }
 
 #[test]
 fn mappings() {
-    check("mappings", "102", "0-399", &[" mappings: "]);
+    check_by(&["translate", "protect"], "mappings", "102", "0-399", &[" mappings: "]);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use tracee::sys;
 
 use crate::protect::pages::{self, PAGE_BYTES};
-use crate::protect::ranges::Range;
+use crate::protect::ranges::{RANGES, Range};
 
 /// Words of a page.
 const WORDS_OF_PAGE: usize = PAGE_BYTES as usize / size_of::<u64>();
@@ -60,6 +60,19 @@ pub(crate) unsafe fn copy_view(range: &Range, to: u64) -> bool {
         unsafe { sys::munmap(from, len) };
     }
     true
+}
+
+/// As [`copy_view`], of all ranges between two addresses.
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn copy_views(start: u64, end: u64, to: u64) -> bool {
+    let mut is_copied = true;
+    RANGES.lock().each_within(start, end, |part| {
+        // SAFETY: the caller's promise.
+        is_copied &= unsafe { copy_view(&part, to + (part.start - start)) };
+    });
+    is_copied
 }
 
 /// Another mapping of the pages of a view, which can be read; `None` where there is no memory for it.

@@ -30,8 +30,8 @@ pub(crate) enum Content {
     Zeros,
     /// What is there.
     Own,
-    /// What our view of another range shows, which is not longer.
-    Of(Range),
+    /// What our views of other memory show, which is not longer.
+    Of { start: u64, end: u64 },
 }
 
 /// Sets what the program can do in a part of a range: nothing while it is traced and recording is on, else its own rights.
@@ -81,13 +81,13 @@ pub(crate) fn adopt(range: Range, content: Content) -> bool {
     // SAFETY: the caller says that the program's range is mapped; ours is, and they don't overlap. The program has no other thread yet,
     // or none that knows of this memory.
     let is_copied = unsafe {
-        match &content {
+        match content {
             Content::Zeros => true,
             Content::Own => {
                 view_copy::copy_pages(range.start, ours, len);
                 true
             }
-            Content::Of(source) => view_copy::copy_view(source, ours),
+            Content::Of { start, end } => view_copy::copy_views(start, end, ours),
         }
     };
     if !is_copied || rights != view_rights(range.prot) && sys::failed(set_rights(&range)) {
@@ -137,6 +137,19 @@ fn stretch(ranges: &Ranges, at: u64, end: u64) -> (u64, Option<Range>) {
         Some(part) => (part.start, None),
         None => (end, None),
     }
+}
+
+/// Whether memory with two views is one mapping for the program: private neighbours with equal properties are.
+pub(crate) fn is_one_mapping(start: u64, end: u64) -> bool {
+    let ranges = RANGES.lock();
+    let Some(first) = ranges.first_within(start, end) else { return start == end };
+    let (mut at, mut is_one) = (start, true);
+    ranges.each_within(start, end, |part| {
+        let is_more = (part.prot, part.kind, part.shared) == (first.prot, first.kind, false);
+        is_one &= part.start == at && (at == start || is_more);
+        at = part.end;
+    });
+    is_one && at == end
 }
 
 /// mprotect by the program, of any mixture of memory. Returns the system call's result.

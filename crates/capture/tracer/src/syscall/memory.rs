@@ -4,7 +4,7 @@ use memref::{AllocationFunction, AllocationKind, GapReason, RegionChange, Region
 use tracee::sys;
 use tracee::text::Text;
 
-use crate::protect::pages::{self, PAGE_BYTES, PAGE_VIEWED};
+use crate::protect::pages::{self, PAGE_BYTES, PAGE_VIEWED, TOP};
 use crate::protect::ranges::{RANGES, Range};
 use crate::protect::view_copy;
 use crate::protect::views::{self, Content};
@@ -125,53 +125,74 @@ impl SystemCall {
         result
     }
 
-    /// mremap of viewed memory: the kernel can't move or grow both views as one, so the bytes are copied.
     pub(crate) unsafe fn mremap(&self, thread: &mut TracedThread) -> isize {
-        let [old, old_len, new_len, flags, new, _] = self.args.map(|arg| arg as u64);
+        let [old, old_len, new_len, ..] = self.args.map(|arg| arg as u64);
         code_changes::on_mapping(MappingChange::Moving { start: old, len: old_len });
-        let flags = flags as i32;
         let range = RANGES.lock().find(old);
-        let (old_bytes, new_bytes) = (pages::whole_pages(old_len), pages::whole_pages(new_len));
-        let fixed = flags & sys::MREMAP_FIXED != 0;
-        let (Some(range), true) = (range, new_bytes != 0 && pages::is_page_start(old)) else {
-            if fixed {
-                views::drop_views(new, new.saturating_add(new_bytes));
-            }
-            // SAFETY: the program's own call on memory that we leave alone.
-            let result = unsafe { sys::syscall(libc::SYS_mremap as usize, self.args) };
-            if !sys::failed(result) {
-                let keeps = flags & libc::MREMAP_DONTUNMAP != 0;
-                code_changes::on_mapping(MappingChange::Moved {
-                    old,
-                    old_len,
-                    new: result as u64,
-                    new_len,
-                    keeps,
-                });
-                let order = recorder::next_order();
-                let (kind, function) = (AllocationKind::Mremap, AllocationFunction::Mremap);
-                self.allocation(thread, order, kind, function, result as u64, new_len, old, old_len);
-            }
-            return result;
-        };
-        if range.end < old.saturating_add(old_bytes) {
-            return -(sys::EFAULT as isize);
+        match range.filter(|_| pages::whole_pages(new_len) != 0 && pages::is_page_start(old)) {
+            // SAFETY: the program's own call.
+            Some(range) => unsafe { self.mremap_of_views(thread, range) },
+            // SAFETY: the program's own call.
+            None => unsafe { self.mremap_of_others(thread) },
         }
+    }
+
+    /// mremap of memory that we leave alone, or that the kernel refuses.
+    unsafe fn mremap_of_others(&self, thread: &mut TracedThread) -> isize {
+        let [old, old_len, new_len, flags, new, _] = self.args.map(|arg| arg as u64);
+        let (old_bytes, new_bytes) = (pages::whole_pages(old_len), pages::whole_pages(new_len));
+        let flags = flags as i32;
+        if flags & sys::MREMAP_FIXED != 0 {
+            views::drop_views(new, new.saturating_add(new_bytes));
+        }
+        // SAFETY: the program's own call.
+        let result = unsafe { sys::syscall(libc::SYS_mremap as usize, self.args) };
+        if sys::failed(result) {
+            return result;
+        }
+        if new_bytes < old_bytes {
+            // What is given up may reach into other memory.
+            views::drop_views(old + new_bytes, old.saturating_add(old_bytes));
+        }
+        let keeps = flags & libc::MREMAP_DONTUNMAP != 0;
+        code_changes::on_mapping(MappingChange::Moved { old, old_len, new: result as u64, new_len, keeps });
+        let order = recorder::next_order();
+        let (kind, function) = (AllocationKind::Mremap, AllocationFunction::Mremap);
+        self.allocation(thread, order, kind, function, result as u64, new_len, old, old_len);
+        result
+    }
+
+    /// mremap of viewed memory: the kernel can't move or grow both views as one, so the bytes are copied.
+    unsafe fn mremap_of_views(&self, thread: &mut TracedThread, range: Range) -> isize {
+        let [old, old_len, new_len, flags, new, _] = self.args.map(|arg| arg as u64);
+        let flags = flags as i32;
+        let (mut old_bytes, new_bytes) = (pages::whole_pages(old_len), pages::whole_pages(new_len));
+        let fixed = flags & sys::MREMAP_FIXED != 0;
         let overlaps = new < old.saturating_add(old_bytes) && old < new.saturating_add(new_bytes);
         if fixed && (flags & sys::MREMAP_MAYMOVE == 0 || !pages::is_page_start(new) || overlaps) {
             return -(sys::EINVAL as isize);
         }
+        let stays = !fixed && new_bytes <= old_bytes;
+        let old_end = old.saturating_add(old_bytes);
+        if !stays && !views::is_one_mapping(old, old_end.min(old.saturating_add(new_bytes))) {
+            return -(sys::EFAULT as isize);
+        }
+        if new_bytes < old_bytes {
+            // The end is given up, whatever is there.
+            if old_end > TOP {
+                return -(sys::EINVAL as isize);
+            }
+            views::drop_views(old + new_bytes, old_end);
+            // SAFETY: the program's own wish.
+            unsafe { sys::munmap(old + new_bytes, old_bytes - new_bytes) };
+            old_bytes = new_bytes;
+        }
         let anonymous = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE;
         let order;
         let start;
-        if !fixed && new_bytes <= old_bytes {
+        if stays {
             start = old;
             order = recorder::next_order();
-            if new_bytes < old_bytes {
-                views::drop_views(old + new_bytes, old + old_bytes);
-                // SAFETY: the tail that the program gives up.
-                unsafe { sys::munmap(old + new_bytes, old_bytes - new_bytes) };
-            }
         } else {
             let grown = if fixed {
                 -(sys::ENOMEM as isize)
@@ -200,11 +221,10 @@ impl SystemCall {
                 }
                 start = moved as u64;
                 order = recorder::next_order();
-                let source = Range { start: old, end: old + old_bytes.min(new_bytes), ..range };
                 let target = Range { start, end: start + new_bytes, ..range };
-                if !views::adopt(target, Content::Of(source)) {
-                    // SAFETY: just mapped, and as long.
-                    if !unsafe { view_copy::copy_view(&source, start) } {
+                if !views::adopt(target, Content::Of { start: old, end: old + old_bytes }) {
+                    // SAFETY: just mapped, and not shorter.
+                    if !unsafe { view_copy::copy_views(old, old + old_bytes, start) } {
                         // SAFETY: nobody knows of it.
                         unsafe { sys::munmap(start, new_bytes) };
                         return -(sys::ENOMEM as isize);
