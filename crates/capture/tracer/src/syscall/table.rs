@@ -208,9 +208,8 @@ pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
         libc::SYS_pause => (Waits, &[]),
         libc::SYS_flock | libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_close => (Waits, &[Value, Value]),
         libc::SYS_fcntl => (Waits, &[Value, Value, Any]),
-        libc::SYS_sendfile | libc::SYS_splice | libc::SYS_copy_file_range => {
-            (Waits, &[Value, Any, Value, Any, Value, Value])
-        }
+        libc::SYS_sendfile => (Waits, &[Value, Value, Any, Value]),
+        libc::SYS_splice | libc::SYS_copy_file_range => (Waits, &[Value, Any, Value, Any, Value, Value]),
         libc::SYS_tee => (Waits, &[Value, Value, Value, Value]),
         libc::SYS_semop => (Waits, &[Value, In(2), Value]),
         libc::SYS_semtimedop => (Waits, &[Value, Any, Value, TIME]),
