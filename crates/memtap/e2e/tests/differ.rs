@@ -72,6 +72,12 @@ fn a_new_thread_gets_sigsegv_and_sigtrap_at_once() {
     check("sigsegv", "2", &every("134"), &[" processes: "]);
 }
 
+/// Five times, each while it is blocked: it comes when the handler before returns, not after what the program does next.
+#[test]
+fn a_signal_that_its_handler_sends_comes_before_the_program_goes_on() {
+    check("handlers", "103", "251", &[" signals: "]);
+}
+
 /// It waits in the kernel, which handlers of the tracer's must not let it through to.
 #[test]
 fn a_blocked_sigfpe_is_pending() {

@@ -52,7 +52,7 @@ pub(crate) fn make(thread: &mut TracedThread, live: &Live, gregs: &mut x86::Regi
         return by_handler;
     }
     thread.translation.resumed = 0;
-    stepping::note_progress(thread);
+    stepping::note_progress(thread, call.number);
     // SAFETY: the program vouches for its own arguments as it would to the kernel.
     let result = unsafe { call.make_in_gate(thread) };
     if result == NOT_MADE {

@@ -67,7 +67,7 @@ pub(crate) unsafe fn on_system_call(thread: &mut TracedThread, context: &mut UCo
         thread.watch.before = context.gregs;
     }
     if number != libc::SYS_rt_sigreturn {
-        stepping::note_progress(thread);
+        stepping::note_progress(thread, number);
     }
     thread.system_call.calling.store(context, Ordering::Release);
     // SAFETY: our caller's promise; the program vouches for its own arguments as it would to the kernel.

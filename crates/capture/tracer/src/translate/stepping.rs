@@ -1,5 +1,7 @@
 //! Steps: a thread runs to the next instruction of the program under the trap flag, with signals waiting.
 
+use core::ffi::c_long;
+
 use tracee::frame::{SigInfo, UContext};
 
 use crate::registers::TRAP_FLAG;
@@ -66,9 +68,18 @@ pub(crate) fn holds_signals(
     true
 }
 
-/// The program makes a system call: outside of its handlers, it has got somewhere.
-pub(crate) fn note_progress(thread: &mut TracedThread) {
-    if thread.signals.set_aside.iter().all(|suspended| suspended.frame == 0) {
+/// The program makes a system call: outside of its handlers, it has got somewhere. And a handler that sends signals itself gets as many
+/// as it sends.
+pub(crate) fn note_progress(thread: &mut TracedThread, number: c_long) {
+    let sends = matches!(
+        number,
+        libc::SYS_kill
+            | libc::SYS_tkill
+            | libc::SYS_tgkill
+            | libc::SYS_rt_sigqueueinfo
+            | libc::SYS_rt_tgsigqueueinfo
+    );
+    if sends || thread.signals.set_aside.iter().all(|suspended| suspended.frame == 0) {
         thread.translation.run = SignalRun::NONE;
     }
 }
