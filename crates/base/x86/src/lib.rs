@@ -57,6 +57,6 @@ pub use operand::{Environment, Operand, Refused, StepOutcome, Unsupported};
 pub use oracle::{Oracle, StepKind};
 pub use register_bytes::{RegisterBytes, RegisterKind, general_name};
 pub use registers::Registers;
-pub use relocation::MachineCode;
+pub use relocation::{MachineCode, displaced};
 pub use terms::RegisterTerms;
 pub use transfer::{Condition, Transfer};

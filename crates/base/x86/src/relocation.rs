@@ -36,6 +36,15 @@ impl core::ops::Deref for MachineCode {
     }
 }
 
+/// Code for the address `to` that does what these instructions do, which stand one after the other, and then jumps to the one after the
+/// last. `None` where what they refer to is too far away.
+pub fn displaced(instructions: &[Instruction], to: u64) -> Option<Vec<u8>> {
+    let back = iced_x86::Instruction::with_branch(Code::Jmp_rel32_64, instructions.last()?.next()).ok()?;
+    let all: Vec<_> = instructions.iter().map(|instruction| instruction.inner).chain([back]).collect();
+    let block = InstructionBlock::new(&all, to);
+    Some(BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).ok()?.code_buffer)
+}
+
 impl Instruction {
     /// Its bytes, which are `own`, for the address `to`: it accesses there what it accesses at its own address. `None` where
     /// that is too far away, or where it names an address to go on at.
@@ -56,10 +65,7 @@ impl Instruction {
     /// Code for the address `to` that does what it does at its own address, and then jumps to the instruction after it. `None`
     /// where what it refers to is too far away.
     pub fn displaced(&self, to: u64) -> Option<Vec<u8>> {
-        let back = iced_x86::Instruction::with_branch(Code::Jmp_rel32_64, self.next()).ok()?;
-        let both = [self.inner, back];
-        let block = InstructionBlock::new(&both, to);
-        Some(BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).ok()?.code_buffer)
+        displaced(core::slice::from_ref(self), to)
     }
 
     /// An instruction for the address `at` that loads into a general register where this indirect jump or call goes. `None`

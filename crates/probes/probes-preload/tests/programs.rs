@@ -134,6 +134,16 @@ fn unmodified_programs_are_counted_exactly() {
     check_shapes(&[], "entry");
 }
 
+/// Without a trap where several instructions can be displaced together; with one where the program jumps among them.
+#[test]
+fn several_instructions_are_displaced_where_nothing_jumps_among_them() {
+    for sample in [None, Some(10)] {
+        let run = run("several.c", &["-no-pie", "-fcf-protection=none"], |s| s.sample = sample);
+        assert_eq!(run.output.stdout, b"516500 jump trap trap\n");
+        run.check_calls(&[("few", 1000), ("entered", 1000), ("cold_part", 1000)]);
+    }
+}
+
 #[test]
 fn position_dependent_programs_are_counted_exactly() {
     check_shapes(&["-no-pie"], "entry");

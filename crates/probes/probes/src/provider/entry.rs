@@ -4,28 +4,31 @@
 //! - five bytes or more: a jump to a detour that holds the displaced instruction;
 //! - two to four bytes: a *punned* jump whose last displacement bytes are the program's next bytes, to a landing place
 //!   at an address that they dictate (see [`super::pun`]); with one byte the whole displacement is dictated;
-//! - where no landing place can be mapped, or the next function begins within five bytes: `int3`, whose handler goes to the detour (over a microsecond a hit, so only
+//! - where no landing place can be mapped, a jump over several instructions, if the program has not begun (see [`super::several`]);
+//! - else, or where the next function begins within five bytes: `int3`, whose handler goes to the detour (over a microsecond a hit, so only
 //!   sampling makes it bearable).
 //!
 //! The inactive probe is the program's own instruction. Functions that a probe would break are named with a reason.
 
-use super::{Found, pun, unprobeable};
+use super::{Found, pun, several, unprobeable};
 use crate::{
     ProbeError, ProbeId, ProbeKind, Provider,
     error::Reason,
     module::{Module, Symbol},
+    profile::settings,
     registry::{self, Switch},
     trampoline,
 };
-use patch::{CodeAddr, JMP_REL32, PatchError, Site};
+use patch::{CallSite, CodeAddr, Encoding, JMP_REL32, PatchError, Site};
 use std::{
     ops::Range,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 use x86::{Disassembler, Instruction, Transfer};
 
-/// Bytes that a displaced instruction and the jump back may take.
+/// Bytes that displaced instructions and the jump back may take.
 const BODY_BYTES: usize = 64;
+const JUMP_BYTES: usize = 5;
 
 /// Functions without an ordinary return address on top of the stack, or that return twice, and the start-up code.
 const NEVER: &[&str] = &[
@@ -175,7 +178,14 @@ pub(crate) fn probe_one(
     // A jump whose last bytes are the next function's first would change its target with that one's probe.
     let alone = module.symbols().get(index + 1).is_none_or(|next| next.offset >= symbol.offset + 5);
     let first = check(symbol, addr, executable)?;
-    add(symbol, addr, &first, alone, traps)
+    let several =
+        || if alone && may_displace_several() { several::first_instructions(module, index) } else { None };
+    add(symbol, addr, &first, alone, traps, several)
+}
+
+/// Whether nobody can stand between two instructions of the program: it has not begun.
+fn may_displace_several() -> bool {
+    !settings::is_attached() && super::is_single_threaded()
 }
 
 /// Whether the function can be probed at all; its first instruction.
@@ -243,6 +253,7 @@ fn add(
     first: &Instruction,
     alone: bool,
     traps: Traps,
+    several: impl FnOnce() -> Option<Vec<Instruction>>,
 ) -> Result<ProbeId, ProbeError> {
     let refused = |e: PatchError| unprobeable(&symbol.name, addr, Reason::Patch(e.refusal));
     let id = registry::reserve()?;
@@ -265,18 +276,43 @@ fn add(
             }
             Switch::Word { site, on, off: site.bytes() }
         }
-        None if traps == Traps::Forbidden => {
-            return Err(unprobeable(&symbol.name, addr, Reason::NeedsTrap));
-        }
-        None => {
-            let site = Site::open(addr, 1).map_err(refused)?;
-            site.set_trap_target(Some(detour));
-            trampoline::count_traps(detour);
-            Switch::Word { site, on: u64::from(patch::INT3), off: site.bytes() }
-        }
+        None => match displace(several(), addr, id, traps) {
+            Some(switch) => switch,
+            None if traps == Traps::Forbidden => {
+                return Err(unprobeable(&symbol.name, addr, Reason::NeedsTrap));
+            }
+            None => {
+                let site = Site::open(addr, 1).map_err(refused)?;
+                site.set_trap_target(Some(detour));
+                trampoline::count_traps(detour);
+                Switch::Word { site, on: u64::from(patch::INT3), off: site.bytes() }
+            }
+        },
     };
     registry::complete(id, addr, addr, ProbeKind::EntryWithReturn, Provider::Entry, switch, false)?;
     Ok(id)
+}
+
+/// Has the function at `addr` begin with a jump in the place of its first few instructions. The probe is switched at the detour.
+fn displace(
+    instructions: Option<Vec<Instruction>>,
+    addr: CodeAddr,
+    id: ProbeId,
+    traps: Traps,
+) -> Option<Switch> {
+    let instructions = instructions?;
+    let body = |at| x86::displaced(&instructions, at as u64);
+    let detour = trampoline::make_detour(addr, id.0, registry::function_at(addr), BODY_BYTES, body)?;
+    let (len_bytes, on) = jump(addr, JUMP_BYTES, detour)?;
+    let thunk = CodeAddr(detour.0 - trampoline::THUNK_BYTES);
+    let call = CallSite::describe(detour, thunk, Encoding::OneByte).ok()?;
+    let site = Site::open(addr, len_bytes).ok()?;
+    if traps == Traps::Forbidden && site.split().is_some() {
+        return None;
+    }
+    // SAFETY: whoever executes the jump executes the displaced instructions after it, and nobody stands between them.
+    unsafe { site.patch(on) }.ok()?;
+    Some(Switch::Call(call))
 }
 
 /// A jump from `addr` to `detour` that changes at most `len_bytes` bytes: how many, and which.

@@ -8,6 +8,7 @@ pub mod instrument;
 pub mod patchable;
 pub mod pun;
 pub mod rust_macro;
+mod several;
 pub mod xray;
 
 use crate::{
