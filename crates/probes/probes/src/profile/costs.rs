@@ -1,4 +1,5 @@
-//! What the parts of a probe cost on this machine and in this process, in TSC ticks: measured when the epoch thread starts.
+//! What the parts of a probe cost on this machine, in TSC ticks: measured when the first epoch thread starts. A forked child knows
+//! what its parent measured.
 //!
 //! A thunk of our own, which no site leads to, is called in a loop: with its gate shut it counts, with its gate open it goes
 //! through the trampoline to a handler that does nothing. The handlers of real probes time themselves
@@ -13,13 +14,14 @@ use crate::{
 use patch::{CALL_REL32, CodeAddr, INT3, JMP_REL32, Site, near, sys};
 use std::{
     arch::asm,
-    sync::atomic::{AtomicI32, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering},
 };
 
-/// What was measured, in whole ticks; what is assumed until then. Written by the epoch thread.
-static COUNTED: AtomicU64 = AtomicU64::new(ProbeCosts::ASSUMED.counted_ticks as u64);
-static TRAMPOLINE: AtomicU64 = AtomicU64::new(ProbeCosts::ASSUMED.trampoline_ticks as u64);
-static TRAP: AtomicU64 = AtomicU64::new(ProbeCosts::ASSUMED.trap_ticks as u64);
+/// What was measured, in whole ticks; what is assumed until then. Written by the epoch thread, and `IS_MEASURED` last.
+static COUNTED: AtomicU64 = AtomicU64::new(KnownCosts::ASSUMED.counted_ticks);
+static TRAMPOLINE: AtomicU64 = AtomicU64::new(KnownCosts::ASSUMED.trampoline_ticks);
+static TRAP: AtomicU64 = AtomicU64::new(KnownCosts::ASSUMED.trap_ticks);
+static IS_MEASURED: AtomicBool = AtomicBool::new(false);
 
 /// The costs as they are known now.
 #[inline]
@@ -31,15 +33,21 @@ pub(crate) fn known() -> KnownCosts {
     }
 }
 
-/// See [`ProbeCosts`].
+/// What there is to pay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownCosts {
-    counted_ticks: u64,
+    /// A call that is counted.
+    pub(super) counted_ticks: u64,
+    /// The way to a handler and back.
     pub(crate) trampoline_ticks: u64,
-    trap_ticks: u64,
+    /// A hit of a probe that is a trap, before it is counted.
+    pub(super) trap_ticks: u64,
 }
 
 impl KnownCosts {
+    /// Where nothing can be measured: about what other machines had.
+    const ASSUMED: Self = Self { counted_ticks: 10, trampoline_ticks: 60, trap_ticks: 3000 };
+
     /// What so many calls took of their thread to be counted.
     #[inline]
     pub(crate) fn of(self, calls: CallsSeen) -> u64 {
@@ -47,31 +55,20 @@ impl KnownCosts {
     }
 }
 
-/// What there is to pay.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct ProbeCosts {
-    /// A call that is counted.
-    pub(super) counted_ticks: f64,
-    /// The way to a handler and back.
-    pub(super) trampoline_ticks: f64,
-    /// A hit of a probe that is a trap, before it is counted.
-    pub(super) trap_ticks: f64,
-}
-
-impl ProbeCosts {
-    /// Where nothing can be measured: about what other machines had.
-    pub(super) const ASSUMED: Self = Self { counted_ticks: 10.0, trampoline_ticks: 60.0, trap_ticks: 3000.0 };
-
-    /// Measures, in some thousand calls, and has everybody know. To be called by a muted thread.
-    pub(super) fn measure() -> Self {
-        let (counted, trampoline) =
-            thunks().unwrap_or((Self::ASSUMED.counted_ticks, Self::ASSUMED.trampoline_ticks));
-        let trap_ticks = trap().unwrap_or(Self::ASSUMED.trap_ticks);
-        COUNTED.store(counted.round() as u64, Ordering::Relaxed);
-        TRAMPOLINE.store(trampoline.round() as u64, Ordering::Relaxed);
-        TRAP.store(trap_ticks.round() as u64, Ordering::Relaxed);
-        Self { counted_ticks: counted, trampoline_ticks: trampoline, trap_ticks }
+/// Measures, in some thousand calls, unless this process or one that it was forked from did, and has everybody know. To be called by
+/// a muted thread.
+pub(super) fn measure() -> KnownCosts {
+    if !IS_MEASURED.load(Ordering::Acquire) {
+        if let Some((counted, trampoline)) = thunks() {
+            COUNTED.store(counted.round() as u64, Ordering::Relaxed);
+            TRAMPOLINE.store(trampoline.round() as u64, Ordering::Relaxed);
+        }
+        if let Some(ticks) = trap() {
+            TRAP.store(ticks.round() as u64, Ordering::Relaxed);
+        }
+        IS_MEASURED.store(true, Ordering::Release);
     }
+    known()
 }
 
 /// The ticks that a call of `code` takes, in the fastest of some batches: others were interrupted.
@@ -170,8 +167,8 @@ mod tests {
 
     #[test]
     fn each_part_costs_something_and_a_trap_most() {
-        let costs = thread_words::muted(ProbeCosts::measure);
-        assert!(costs.counted_ticks > 0.0 && costs.trampoline_ticks > 0.0, "{costs:?}");
+        let costs = thread_words::muted(measure);
+        assert!(costs.counted_ticks > 0 && costs.trampoline_ticks > 0, "{costs:?}");
         assert!(costs.trap_ticks > costs.counted_ticks, "{costs:?}");
         println!("{costs:?}");
         assert!(!thread_words::words().is_null());

@@ -11,7 +11,10 @@
 //!
 //! Without a budget no probe is ever switched off, and counts are exact.
 
-use super::{costs::ProbeCosts, processor_time, settings, window};
+use super::{
+    costs::{self, KnownCosts},
+    processor_time, settings, window,
+};
 use crate::{
     ProbeId, registry,
     thread::{self, HandlersTimed},
@@ -105,7 +108,7 @@ struct Governor {
     /// The processor time of the epoch thread, whose the governor is.
     last_own_ns: u64,
     last_handlers: HandlersTimed,
-    costs: ProbeCosts,
+    costs: KnownCosts,
     /// What one measured call takes, entry and exit.
     measured_ticks: f64,
     /// What was allowed so far and not spent, in ticks; below zero: the other way round.
@@ -152,7 +155,7 @@ pub(super) fn start(budget_percent: Option<f64>) {
         last_time: Instant::now(),
         last_own_ns: processor_time::thread_ns(),
         last_handlers: thread::handlers_timed(),
-        costs: ProbeCosts::measure(),
+        costs: costs::measure(),
         measured_ticks: FIRST_MEASURED_TICKS,
         credit_ticks: 0.0,
         counts: Vec::new(),
@@ -223,11 +226,11 @@ impl Governor {
             let calls = now.saturating_sub(before);
             if calls > 0 {
                 let is_trap = registry::probes_of(function).any(registry::is_trap);
-                let trap_ticks = if is_trap { self.costs.trap_ticks } else { 0.0 };
+                let trap_ticks = if is_trap { self.costs.trap_ticks } else { 0 };
                 called.push(Called {
                     function,
                     calls,
-                    ticks: calls as f64 * (self.costs.counted_ticks + trap_ticks),
+                    ticks: (calls * (self.costs.counted_ticks + trap_ticks)) as f64,
                 });
             }
         }
