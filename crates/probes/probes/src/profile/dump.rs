@@ -215,7 +215,7 @@ fn paths(kept: &HashMap<u32, u32>) -> (Vec<RawPath>, Vec<f64>) {
                 continue;
             };
             let number = *index.entry((parent, function)).or_insert_with(|| {
-                joined.push(RawPath { parent, function, calls: 0, total_ticks: 0, self_ticks: 0.0 });
+                joined.push(RawPath { parent, function, calls: 0, self_ticks: 0.0 });
                 latencies.push(0.0);
                 joined.len() as u32 - 1
             });
@@ -226,7 +226,6 @@ fn paths(kept: &HashMap<u32, u32>) -> (Vec<RawPath>, Vec<f64>) {
             });
             let path = &mut joined[number as usize];
             path.calls += node.calls;
-            path.total_ticks += node.total_ticks;
             path.self_ticks += node.self_ticks as f64;
             latencies[number as usize] += node.scaled_ticks(factors) * factor;
             numbers.push(Some(number));

@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn path(parent: Option<u32>, function: u32, calls: u64) -> RawPath {
-        RawPath { parent, function, calls, total_ticks: 0, self_ticks: 0.0 }
+        RawPath { parent, function, calls, self_ticks: 0.0 }
     }
 
     #[test]

@@ -89,8 +89,6 @@ pub struct RawPath {
     pub function: u32,
     /// Measured calls.
     pub calls: u64,
-    /// Their ticks.
-    pub total_ticks: u64,
     /// Ticks outside callees: of all calls, measured or not.
     pub self_ticks: f64,
 }

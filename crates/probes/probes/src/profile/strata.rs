@@ -63,9 +63,9 @@ impl Measured {
         self.calls += other.calls;
         self.sampled += other.sampled;
         self.total_ticks += other.total_ticks;
-        self.clusters.count += other.clusters.count;
-        self.clusters.calls += other.clusters.calls;
-        self.clusters.ticks += other.clusters.ticks;
+        self.long += other.long;
+        self.long_ticks += other.long_ticks;
+        self.clusters.join(&other.clusters);
     }
 }
 
@@ -97,6 +97,16 @@ impl Clusters {
         self.square_ticks += ticks as f64 * ticks as f64;
         self.calls_by_ticks += calls as f64 * ticks as f64;
         self.square_calls += calls as f64 * calls as f64;
+    }
+
+    /// Adds those of another thread.
+    fn join(&mut self, other: &Self) {
+        self.count += other.count;
+        self.calls += other.calls;
+        self.ticks += other.ticks;
+        self.square_ticks += other.square_ticks;
+        self.calls_by_ticks += other.calls_by_ticks;
+        self.square_calls += other.square_calls;
     }
 
     /// Those since `before`.
