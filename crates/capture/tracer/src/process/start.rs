@@ -13,7 +13,7 @@ use crate::process::{
 };
 use crate::protect::ranges::RANGES;
 use crate::router;
-use crate::signal::{actions, rseq, waiting};
+use crate::signal::{actions, alt_stack, rseq, waiting};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
 use crate::state::thread::TracedThread;
@@ -118,6 +118,7 @@ unsafe fn begin(
         process::find_functions(true);
     }
     thread.install_handler_stack();
+    thread.signals.alt_stack = alt_stack::AFTER_EXEC;
     actions::take_over(router::HANDLERS);
     waiting::take_over_mask(thread);
     identity::tell_program(thread);

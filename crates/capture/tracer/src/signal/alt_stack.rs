@@ -6,8 +6,12 @@ use tracee::sys;
 use crate::state::thread::TracedThread;
 use crate::syscall::{program_memory, program_writes};
 
-/// The stack is given up while a handler runs on it.
-pub(crate) const SS_AUTODISARM: i32 = 1 << 31;
+/// The stack is given up while a handler runs.
+const SS_AUTODISARM: i32 = 1 << 31;
+/// No stack, as in a new thread and where one was given up. One of no bytes is none, too, whatever its flags are.
+pub(crate) const NONE: AltStack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
+/// What a program begins with: the kernel keeps the flags of the one before it, which nearly always are none.
+pub(crate) const AFTER_EXEC: AltStack = AltStack { sp: 0, flags: 0, size: 0 };
 
 /// sigaltstack by the program.
 ///
@@ -15,36 +19,69 @@ pub(crate) const SS_AUTODISARM: i32 = 1 << 31;
 /// `old` is where the program asks for the former stack.
 pub(crate) unsafe fn sigaltstack(thread: &mut TracedThread, new: u64, old: u64, rsp: u64) -> isize {
     let current = thread.signals.alt_stack;
-    let on_it = is_on(&current, rsp);
     if new != 0 {
         let Some(wanted) = program_memory::value::<AltStack>(new) else { return -(sys::EFAULT as isize) };
-        let mode = wanted.flags & !SS_AUTODISARM;
-        if on_it {
-            return -(sys::EPERM as isize);
-        }
-        if mode != 0 && mode != libc::SS_DISABLE && mode != libc::SS_ONSTACK {
-            return -(sys::EINVAL as isize);
-        }
-        if mode == libc::SS_DISABLE {
-            thread.signals.alt_stack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
-        } else if wanted.size < libc::MINSIGSTKSZ as u64 {
-            return -(sys::ENOMEM as isize);
-        } else {
-            thread.signals.alt_stack = AltStack { flags: wanted.flags & SS_AUTODISARM, ..wanted };
+        match changed(&current, wanted, rsp) {
+            Ok(stack) => thread.signals.alt_stack = stack,
+            Err(error) => return -(error as isize),
         }
     }
     if old != 0 {
-        let flags = current.flags | if on_it { libc::SS_ONSTACK } else { 0 };
+        let mode = match current.size {
+            0 => libc::SS_DISABLE,
+            _ if is_on(&current, rsp) => libc::SS_ONSTACK,
+            _ => 0,
+        };
+        let told = AltStack { flags: mode | current.flags & SS_AUTODISARM, ..current };
         // SAFETY: the caller's promise.
-        if !unsafe { program_writes::set_value(old, &AltStack { flags, ..current }) } {
+        if !unsafe { program_writes::set_value(old, &told) } {
             return -(sys::EFAULT as isize);
         }
     }
     0
 }
 
+/// What becomes of `current` where a program at `rsp` wants another one; or the error.
+fn changed(current: &AltStack, wanted: AltStack, rsp: u64) -> Result<AltStack, i32> {
+    if is_on(current, rsp) {
+        return Err(sys::EPERM);
+    }
+    let mode = wanted.flags & !SS_AUTODISARM;
+    if mode != 0 && mode != libc::SS_DISABLE && mode != libc::SS_ONSTACK {
+        return Err(sys::EINVAL);
+    }
+    // That which is there may be wanted again, whatever its size.
+    if wanted == *current {
+        return Ok(wanted);
+    }
+    if mode == libc::SS_DISABLE {
+        return Ok(AltStack { sp: 0, size: 0, ..wanted });
+    }
+    if wanted.size < libc::MINSIGSTKSZ as u64 { Err(sys::ENOMEM) } else { Ok(wanted) }
+}
+
+/// A handler returns: its frame has the stack from before, and the kernel ignores whether it can be had.
+pub(crate) fn restore(thread: &mut TracedThread, saved: AltStack, rsp: u64) {
+    if let Ok(stack) = changed(&thread.signals.alt_stack, saved, rsp) {
+        thread.signals.alt_stack = stack;
+    }
+}
+
+/// A handler begins.
+pub(crate) fn disarm(thread: &mut TracedThread) {
+    if thread.signals.alt_stack.flags & SS_AUTODISARM != 0 {
+        thread.signals.alt_stack = NONE;
+    }
+}
+
+/// The end of the stack that a handler begins on that wants this one, where the program is at `rsp`; `None`: it goes on there.
+pub(crate) fn begin_at(stack: &AltStack, rsp: u64) -> Option<u64> {
+    (stack.size != 0 && !is_on(stack, rsp)).then(|| stack.sp.wrapping_add(stack.size))
+}
+
+/// Whether a program at `rsp` is on it. On one that is given up while a handler runs nobody is.
 pub(crate) fn is_on(stack: &AltStack, rsp: u64) -> bool {
-    stack.flags & libc::SS_DISABLE == 0 && rsp > stack.sp && rsp - stack.sp <= stack.size
+    stack.flags & SS_AUTODISARM == 0 && rsp > stack.sp && rsp - stack.sp <= stack.size
 }
 
 /// In a new thread or child: what signals mean to it.
@@ -74,17 +111,36 @@ mod tests {
 
     #[test]
     fn stacks_are_taken_and_refused_as_by_the_kernel() {
-        let none = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
         let stack = AltStack { sp: 0x10_0000, flags: 0, size: 0x8000 };
-        let autodisarm = AltStack { flags: SS_AUTODISARM, ..stack };
-        check(none, stack, 0x20_0000, (0, stack));
-        check(none, autodisarm, 0x20_0000, (0, autodisarm));
-        check(none, AltStack { flags: libc::SS_ONSTACK, ..stack }, 0x20_0000, (0, stack));
-        check(stack, none, 0x20_0000, (0, none));
-        check(none, AltStack { flags: 4, ..stack }, 0x20_0000, (-(sys::EINVAL as isize), none));
-        check(none, AltStack { size: 2047, ..stack }, 0x20_0000, (-(sys::ENOMEM as isize), none));
+        let with = |flags| AltStack { flags, ..stack };
+        check(NONE, stack, 0x20_0000, (0, stack));
+        check(NONE, with(SS_AUTODISARM), 0x20_0000, (0, with(SS_AUTODISARM)));
+        check(NONE, with(libc::SS_ONSTACK), 0x20_0000, (0, with(libc::SS_ONSTACK)));
+        check(stack, with(libc::SS_DISABLE), 0x20_0000, (0, NONE));
+        check(NONE, with(4), 0x20_0000, (-(sys::EINVAL as isize), NONE));
+        check(NONE, AltStack { size: 2047, ..stack }, 0x20_0000, (-(sys::ENOMEM as isize), NONE));
+        // A stack of no bytes is too small, unless it is the one that is there.
+        check(NONE, AFTER_EXEC, 0x20_0000, (-(sys::ENOMEM as isize), NONE));
+        check(AFTER_EXEC, AFTER_EXEC, 0x20_0000, (0, AFTER_EXEC));
         // The program runs on it.
-        check(stack, none, 0x10_8000, (-(sys::EPERM as isize), stack));
-        check(stack, none, 0x10_0000, (0, none));
+        check(stack, NONE, 0x10_8000, (-(sys::EPERM as isize), stack));
+        check(stack, NONE, 0x10_0000, (0, NONE));
+        check(with(SS_AUTODISARM), stack, 0x10_8000, (0, stack));
+    }
+
+    #[test]
+    fn handlers_begin_and_return_as_with_the_kernel() {
+        let stack = AltStack { sp: 0x10_0000, flags: SS_AUTODISARM, size: 0x8000 };
+        let thread = TracedThread::prepare().expect("memory");
+        // SAFETY: made here, and entered by nobody.
+        let thread = unsafe { &mut *thread };
+        thread.signals.alt_stack = stack;
+        assert_eq!(begin_at(&stack, 0x20_0000), Some(0x10_8000));
+        disarm(thread);
+        assert_eq!((thread.signals.alt_stack, begin_at(&NONE, 0x20_0000)), (NONE, None));
+        restore(thread, stack, 0x20_0000);
+        assert_eq!(thread.signals.alt_stack, stack);
+        restore(thread, AltStack { size: 1, ..stack }, 0x20_0000);
+        assert_eq!(thread.signals.alt_stack, stack);
     }
 }

@@ -15,7 +15,7 @@ use tracee::sys;
 use crate::protect::pages;
 use crate::registers::{DIRECTION_FLAG, RESUME_FLAG, TRAP_FLAG};
 use crate::signal::actions::{self, ACTIONS, SIG_DFL, SIG_IGN};
-use crate::signal::alt_stack::{self, SS_AUTODISARM};
+use crate::signal::alt_stack;
 use crate::signal::deaths;
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs::{self, SYSCALL_BYTES, StubPlace};
@@ -91,10 +91,9 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
     let gregs = &mut context.gregs;
     let mut sp = gregs.rsp.wrapping_sub(RED_ZONE_BYTES);
     if action.flags & libc::SA_ONSTACK as u64 != 0
-        && thread.signals.alt_stack.flags & libc::SS_DISABLE == 0
-        && !alt_stack::is_on(&thread.signals.alt_stack, gregs.rsp)
+        && let Some(end) = alt_stack::begin_at(&thread.signals.alt_stack, gregs.rsp)
     {
-        sp = thread.signals.alt_stack.sp.wrapping_add(thread.signals.alt_stack.size);
+        sp = end;
     }
     // SAFETY: the kernel gave us this state.
     let state_bytes = unsafe { fpstate_bytes(context.fpstate) };
@@ -141,11 +140,7 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
         mask |= mask::bit(signal);
     }
     waiting::set_program_mask(thread, context, mask);
-    if thread.signals.alt_stack.flags & SS_AUTODISARM != 0
-        && alt_stack::is_on(&thread.signals.alt_stack, frame_at)
-    {
-        thread.signals.alt_stack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
-    }
+    alt_stack::disarm(thread);
     let silent = core::mem::take(&mut thread.calls.silent);
     let allocating = core::mem::take(&mut thread.calls.allocating);
     if let Some(place) = thread.signals.set_aside.iter_mut().find(|s| s.frame == 0 || s.frame <= frame_at) {
@@ -215,7 +210,8 @@ pub(crate) unsafe fn sigreturn(
         (&raw mut (*saved).mask).write_unaligned(mask & !OURS);
         waiting::put_off_kept(thread, mask);
         let stack = (&raw const (*saved).stack).read_unaligned();
-        thread.signals.alt_stack = stack;
+        let rsp = (&raw const (*saved).gregs.rsp).read_unaligned();
+        alt_stack::restore(thread, stack, rsp);
         (&raw mut (*saved).stack).write_unaligned(thread.signals.handler_stack);
         let state = (&raw const (*saved).fpstate).read_unaligned();
         (&raw mut (*saved).fpstate).write_unaligned(pages::open_address(state));

@@ -4,6 +4,8 @@ use core::sync::atomic::AtomicU64;
 
 use tracee::frame::{AltStack, SigInfo};
 
+use crate::signal::alt_stack;
+
 /// A signal that came at a moment at which the program can't be told.
 #[derive(Clone, Copy)]
 pub(crate) struct WaitingSignal {
@@ -67,7 +69,7 @@ impl ThreadSignals {
     pub(crate) const fn new(handler_stack: AltStack) -> Self {
         Self {
             virtual_mask: 0,
-            alt_stack: AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 },
+            alt_stack: alt_stack::NONE,
             handler_stack,
             pending: [None; 32],
             arrivals: AtomicU64::new(0),
