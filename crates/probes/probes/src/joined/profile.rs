@@ -116,12 +116,30 @@ struct Sum {
     variance: f64,
     sampled: u64,
     total_ns: f64,
-    total_variance: f64,
+    total_error: JoinedError,
     latency_ns: f64,
     self_ns: f64,
-    self_variance: f64,
+    self_error: JoinedError,
     max_ns: f64,
     histogram: HashMap<u32, u64>,
+}
+
+/// The error of a sum over processes: chance differs from one to the next, what their probes did is the same in all.
+#[derive(Default)]
+struct JoinedError {
+    chance_variance: f64,
+    by_probes_ns: f64,
+}
+
+impl JoinedError {
+    fn add(&mut self, error_ticks: f64, chance_ticks: f64, ns_per_tick: f64) {
+        self.chance_variance += (chance_ticks * ns_per_tick).powi(2);
+        self.by_probes_ns += (error_ticks - chance_ticks) * ns_per_tick;
+    }
+
+    fn ns(&self) -> f64 {
+        self.chance_variance.sqrt() + self.by_probes_ns
+    }
 }
 
 impl Profile {
@@ -185,10 +203,10 @@ impl Profile {
                     sum.variance += f.calls_error * f.calls_error;
                     sum.sampled += f.sampled;
                     sum.total_ns += f.total_ticks * ns_per_tick;
-                    sum.total_variance += (f.total_error_ticks * ns_per_tick).powi(2);
+                    sum.total_error.add(f.total_error_ticks, f.chance_error_ticks, ns_per_tick);
                     sum.latency_ns += f.latency_ticks * ns_per_tick;
                     sum.self_ns += f.self_ticks * ns_per_tick;
-                    sum.self_variance += (f.self_error_ticks * ns_per_tick).powi(2);
+                    sum.self_error.add(f.self_error_ticks, f.self_chance_error_ticks, ns_per_tick);
                     sum.max_ns = sum.max_ns.max(f.max_ticks as f64 * ns_per_tick);
                     for of in &f.histogram {
                         *sum.histogram.entry(of.bucket).or_default() += of.count;
@@ -283,10 +301,10 @@ impl Profile {
                     percentiles_ns: [at(0.5), at(0.9), at(0.99), at(0.999)],
                     max_ns: sum.max_ns,
                     self_ns: sum.self_ns,
-                    self_error_ns: sum.self_variance.sqrt(),
+                    self_error_ns: sum.self_error.ns(),
                     // Both are estimates; a function takes no less than its own part.
                     total_ns: sum.total_ns.max(sum.self_ns),
-                    total_error_ns: sum.total_variance.sqrt(),
+                    total_error_ns: sum.total_error.ns(),
                     histogram: counts,
                 }
             })
@@ -302,5 +320,18 @@ impl Profile {
         self.paths.iter_mut().for_each(|node| node.row = moved[node.row]);
         self.calls.iter_mut().for_each(|call| call.row = moved[call.row]);
         self.rows = rows.into_iter().map(|(_, row)| row).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chance_is_joined_as_chance_and_what_probes_did_is_added() {
+        let mut error = JoinedError::default();
+        error.add(13.0, 3.0, 2.0);
+        error.add(14.0, 4.0, 2.0);
+        assert_eq!(error.ns(), 10.0 + 40.0);
     }
 }

@@ -190,6 +190,7 @@ fn function(index: u32, is_sampled: bool) -> Option<RawFunction> {
         latency_ticks: scaled.latency_ticks,
         self_ticks: self_ticks as f64,
         self_error_ticks: by_probes_ticks,
+        self_chance_error_ticks: 0.0,
         max_ticks,
         histogram: (0..)
             .zip(counts)

@@ -93,7 +93,8 @@ pub fn fill_in(functions: &mut [RawFunction], paths: &mut [RawPath], latencies: 
         function.latency_ticks = (function.latency_ticks - unseen * function.calls).max(0.0);
         function.self_ticks = own.without(unseen).clamp(0.0, function.total_ticks);
         let in_callees = (own.callee_ticks / threads.present_ticks.max(1.0)).min(1.0);
-        function.self_error_ticks = own.variance.sqrt()
+        function.self_chance_error_ticks = own.variance.sqrt();
+        function.self_error_ticks = function.self_chance_error_ticks
             + CALL_ERROR_TICKS * (own.calls + own.callee_calls)
             + threads.waited_ticks * in_callees;
     }

@@ -74,6 +74,8 @@ pub struct RawFunction {
     pub self_ticks: f64,
     /// Half the width of the interval around `self_ticks`, as for `calls_error`.
     pub self_error_ticks: f64,
+    /// The part of that which is chance.
+    pub self_chance_error_ticks: f64,
     /// The longest.
     pub max_ticks: u64,
     /// Buckets and counts, see `histogram`.
