@@ -2,7 +2,8 @@
 //!
 //! The processor says in DR6 that it was the trap flag. In a virtual machine that is lost now and then: the kernel finds the
 //! register empty, and takes the trap for that of an `int1`, the only other one that leaves nothing there. Whoever steps would
-//! miss a step. The instruction itself tells the two apart.
+//! miss a step. The instruction itself tells the two apart. It stands before the address where the program goes on, and on some
+//! virtual machines, which do not pass it, at that address.
 
 use tracee::frame::{SigInfo, UContext};
 
@@ -14,23 +15,24 @@ const INT1: u8 = 0xf1;
 
 /// A SIGTRAP: one by the trap flag says so after this.
 pub(crate) fn complete(info: &mut SigInfo, context: &UContext) {
-    if info.code == TRAP_BRKPT && !is_after_int1(context.gregs.rip) {
+    let rip = context.gregs.rip;
+    if info.code == TRAP_BRKPT && !is_int1(rip.wrapping_sub(1)) && !is_int1(rip) {
         info.code = TRAP_TRACE;
     }
 }
 
-fn is_after_int1(rip: u64) -> bool {
-    let mut before = [0];
-    program_memory::read(rip.wrapping_sub(1), &mut before) && before == [INT1]
+fn is_int1(at: u64) -> bool {
+    let mut byte = [0];
+    program_memory::read(at, &mut byte) && byte == [INT1]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What the code is after a trap with that code, and the address after the last one of these bytes.
-    fn completed(code: i32, bytes: &[u8]) -> i32 {
-        let rip = bytes.as_ptr_range().end as u64;
+    /// What the code is after a trap with that code, at the second of these bytes.
+    fn completed(code: i32, bytes: &[u8; 2]) -> i32 {
+        let rip = &raw const bytes[1] as u64;
         let mut info = SigInfo::fault(libc::SIGTRAP, code, rip);
         // SAFETY: plain numbers and pointers, which may all be zero.
         let mut context: UContext = unsafe { core::mem::zeroed() };
@@ -41,10 +43,11 @@ mod tests {
 
     #[test]
     fn a_step_without_its_reason_is_told_from_int1() {
-        let (nop, int1) = ([0x90, 0x90], [0x90, INT1]);
+        let (nop, int1, at_int1) = ([0x90, 0x90], [INT1, 0x90], [0x90, INT1]);
         assert_eq!(completed(TRAP_BRKPT, &nop), TRAP_TRACE);
         assert_eq!(completed(TRAP_TRACE, &nop), TRAP_TRACE);
         assert_eq!(completed(TRAP_BRKPT, &int1), TRAP_BRKPT);
+        assert_eq!(completed(TRAP_BRKPT, &at_int1), TRAP_BRKPT);
         // A breakpoint, which the kernel raises itself, and one that somebody has sent.
         assert_eq!(completed(libc::SI_KERNEL, &nop), libc::SI_KERNEL);
         assert_eq!(completed(libc::SI_USER, &nop), libc::SI_USER);
