@@ -9,7 +9,7 @@
 
 use buffers::Record;
 use memref::{BlockFunction, BlockKind, VirtAddr};
-use tracee::frame::{AltStack, SigFrame, SigInfo, UContext, fpstate_bytes};
+use tracee::frame::{SigFrame, SigInfo, UContext, fpstate_bytes};
 use tracee::sys;
 
 use crate::protect::pages;
