@@ -18,7 +18,8 @@ fn socket() -> &'static PathBuf {
         let dir = std::env::temp_dir().join(format!("memtap-fuzz-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a temporary directory");
         let root = Some(dir.clone());
-        let engine = Engine::start(EngineOptions { workers: 1, memory_bytes: 32 << 20, root, channels: 64 });
+        let options = EngineOptions { workers: 1, memory_bytes: 32 << 20, root, channels: 64, ..EngineOptions::default() };
+        let engine = Engine::start(options);
         let engine = engine.expect("the directory is there");
         let mut server = Server::new(&engine, trace_server::LogLevel::Nothing);
         let path = dir.join("socket");

@@ -11,7 +11,7 @@ fuzz_target!(|input: &[u8]| {
         let _ = wire::parse_header(header, MAX_BODY_BYTES);
     }
     let Some((&[kind, answer], body)) = input.split_first_chunk::<2>() else { return };
-    let code = u16::from(kind % 21) | if answer % 2 == 1 { 0x8000 } else { 0 };
+    let code = u16::from(kind % 24) | if answer % 2 == 1 { 0x8000 } else { 0 };
     let message = Message { code, number: 1, body: body.to_vec() };
     if let Some(request) = Request::decode(&message) {
         assert_eq!(Request::decode(&request.encode(1)), Some(request));

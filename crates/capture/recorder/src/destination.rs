@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 use trace_server::{
     Address, Client, Credentials, Engine, EngineOptions, RemoteSink, StoreFormat, SyncWhen, TraceOptions,
-    read_token,
+    Upstream, read_token,
 };
 
 use crate::Error;
@@ -14,6 +14,9 @@ use crate::plan::TracePlan;
 
 /// Entries that the recorder itself gathers; the server gathers more.
 const PIECE_ENTRIES: usize = 8192;
+
+/// For how long a server is looked for whose connection was cut, if it waits as long.
+const PATIENCE_SECONDS: u32 = 600;
 
 /// A server that writes the trace, and how it is convinced.
 #[derive(Clone, Debug)]
@@ -31,6 +34,15 @@ impl RemoteStore {
     /// Where it is not there, does not admit this user, or the token can't be read.
     pub fn connect(&self) -> Result<Client, Error> {
         Client::connect(&self.address, self.token()?.as_deref()).map_err(Error::Connect)
+    }
+
+    /// A channel to it to write on, which outlives a cut.
+    fn connect_to_write(&self) -> Result<Client, Error> {
+        let client = self.connect()?;
+        if matches!(self.address, Address::Tcp { .. }) {
+            client.keep(PATIENCE_SECONDS, |text| eprintln!("memtap: {text}")).map_err(Error::Connect)?;
+        }
+        Ok(client)
     }
 
     /// The token: from the file that was named, from the environment, or from where this user's servers put it.
@@ -76,10 +88,14 @@ impl Destination {
             let trace = TraceWriter::create(path, options)?;
             return Ok(Self { trace, file: Some(path.into()), engine: None });
         };
-        let (client, engine) = match remote {
-            Some(remote) => (remote.connect()?, None),
-            None => {
-                let engine = Engine::start(EngineOptions::default())?;
+        // Workers here encode what another server keeps, too: frames are a hundredth of the bytes of their entries. Only other formats
+        // than our own are made of entries.
+        let upstream = remote.map(RemoteStore::connect_to_write).transpose()?;
+        let (client, engine) = match upstream {
+            Some(client) if StoreFormat::split(name).0 != StoreFormat::Memtap => (client, None),
+            upstream => {
+                let upstream = upstream.map(|client| Arc::new(client) as Arc<dyn Upstream>);
+                let engine = Engine::start(EngineOptions { upstream, ..EngineOptions::default() })?;
                 (Client::embedded(&engine), Some(engine))
             }
         };

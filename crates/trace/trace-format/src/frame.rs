@@ -228,6 +228,15 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Option<Head> {
     Some(Head { header: FrameHeader::from_mirror(&head[MIRROR])?, checksum, session: word(&head, 8)? })
 }
 
+/// Makes the frame, whose header that is, one of another session; the checksum of the header then.
+pub(crate) fn set_session(frame: &mut [u8], header: &FrameHeader, session: u64) -> u64 {
+    frame[MAGIC.len()..][..8].copy_from_slice(&session.to_le_bytes());
+    frame[CHECKSUM..][..8].fill(0);
+    let checksum = xxh3_64(&frame[..header.head_bytes()]);
+    frame[CHECKSUM..][..8].copy_from_slice(&checksum.to_le_bytes());
+    checksum
+}
+
 /// Verifies all payloads of a whole frame whose head was parsed, and decodes them where their bytes are wanted: at most so many
 /// together. The error says what is wrong.
 pub(crate) fn parts(

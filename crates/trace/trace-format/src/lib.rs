@@ -96,8 +96,8 @@ pub use storage::{FileStorage, Storage, TraceSource};
 pub use stream::StreamDescription;
 pub use stream_kind::StreamKind;
 pub use writer::{
-    BlockWriter, CreateOptions, FileSink, NewSegment, SegmentContent, SegmentSink, ShardWriter, SyncPolicy,
-    TraceWriter, TypedWriter,
+    BlockWriter, CreateOptions, FileSink, FinishedFrame, NewSegment, SegmentContent, SegmentSink,
+    ShardWriter, SyncPolicy, TraceWriter, TypedWriter,
 };
 
 /// The version of the format that this crate writes (docs/format.md).

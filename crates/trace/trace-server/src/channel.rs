@@ -3,14 +3,19 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
+    SendFlags, sockopt,
 };
+
+/// How long bytes may be on their way until a connection is given up, and how often a silent one is looked at.
+const SILENCE_MS: u32 = 10_000;
+const PROBE_AFTER: Duration = Duration::from_secs(5);
 
 /// One side of a channel.
 pub(crate) trait Channel: Read + Write + Send {
@@ -102,4 +107,14 @@ impl AsFd for UnixChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
+}
+
+/// Has the kernel say that the other side can't be reached any more, also where nothing is said for long.
+pub(crate) fn notice_cuts(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PROBE_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE_AFTER)?;
+    sockopt::set_tcp_user_timeout(stream, SILENCE_MS)?;
+    Ok(())
 }

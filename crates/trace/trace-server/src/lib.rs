@@ -14,19 +14,19 @@ mod error;
 mod role;
 mod server;
 mod tls;
+mod upstream;
 pub mod wire;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use address::Address;
-pub use client::{
-    Batch, Client, EntryReader, EntryStream, EntryWriter, RemoteSink, SharedWriter, TraceOptions,
-};
+pub use client::{Batch, Client, EntryReader, EntryStream, EntryWriter, RemoteSink, SharedWriter};
 pub use engine::{Engine, EngineOptions, StoreFormat};
 pub use error::{Error, RefusalReason};
 pub use role::Role;
 pub use server::{LogLevel, Server};
 pub use tls::{Credentials, read_token};
+pub use upstream::{TraceOptions, Upstream};
 pub use wire::{By, OpenMode, SessionInfo, StreamStatistics, SyncWhen};
 
 /// A poisoned lock means that a thread panicked between two consistent states; what it guards is still valid.

@@ -36,9 +36,12 @@ impl Role {
             | Request::Submit { .. }
             | Request::CloseWriter { .. }
             | Request::Flush { .. }
-            | Request::AddProperty { .. } => Self::Write,
+            | Request::AddProperty { .. }
+            | Request::AddFrame { .. } => Self::Write,
             Request::EndSession { .. } => Self::Administrate,
             Request::Hello { .. }
+            | Request::KeepChannel { .. }
+            | Request::ResumeChannel { .. }
             | Request::CreateSession { .. }
             | Request::OpenSession { .. }
             | Request::ListSessions

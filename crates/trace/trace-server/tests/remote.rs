@@ -6,21 +6,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use common::{Place, entries, place, read_all, sample, sample_type};
+use common::{entries, place, read_all, remote, sample, sample_type};
 use trace_format::Filter;
 use trace_server::{
     Address, By, Client, Credentials, EntryStream, Error, OpenMode, RefusalReason, Role, TraceOptions,
 };
-
-/// The place, its address on that host, and the right token.
-fn remote(host: &str) -> Option<(Place, Address, String)> {
-    let mut place = place();
-    let credentials = Credentials::load_or_create(&place.dir.path().join("state")).unwrap();
-    let token = credentials.token().to_owned();
-    place.server.set_credentials(credentials);
-    let address = place.server.listen(&Address::Tcp { host: host.into(), port: 0 }).ok()?;
-    Some((place, address, token))
-}
 
 fn write_and_read(host: &str) {
     // A machine may be without IPv6.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -25,6 +26,9 @@ pub(crate) struct Args {
     /// MiB that the file of one trace may have; what does not fit is a gap [default: as many as there is room]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
     quota: Option<u32>,
+    /// Seconds that a client over TCP may be cut off and still go on where it was; then its trace is closed
+    #[arg(long, value_name = "SECONDS", default_value = "120")]
+    patience: u32,
     /// What is said on standard error: nothing, errors, refusals, sessions (who reads and writes which trace) or requests, each with
     /// what comes before it
     #[arg(long, value_name = "LEVEL", default_value = "refusals")]
@@ -43,6 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         memory_bytes: (args.memory as usize) << 20,
         root: Some(args.root.clone()),
         quota_bytes: args.quota.map(|mib| u64::from(mib) << 20),
+        patience: Duration::from_secs(args.patience.into()),
         ..EngineOptions::default()
     };
     if let Some(workers) = args.workers {

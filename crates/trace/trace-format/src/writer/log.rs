@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use super::finished::{FinishedFrame, SessionFrame};
 use super::lock::lock;
 use crate::{
     Damage, EndReason, Error, FORMAT_VERSION, Guid, Storage, StreamDescription, Trace,
@@ -201,6 +202,13 @@ impl Log {
         zstd_level: i32,
     ) -> Result<(), Error> {
         let (header, bytes, checksum) = frame::build(self.session, header, parts, zstd_level);
+        self.act("write a frame", |state| state.append_built(self.session, header, &bytes, checksum))?;
+        Ok(())
+    }
+
+    /// Appends a frame that was made elsewhere.
+    pub(crate) fn add_finished(&self, frame: FinishedFrame) -> Result<(), Error> {
+        let SessionFrame { header, bytes, checksum } = frame.for_session(self.session);
         self.act("write a frame", |state| state.append_built(self.session, header, &bytes, checksum))?;
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! (`log.rs`), which also decides what a failed write leaves. Locks are taken in the order shard, session, log. This file only
 //! hands on names; start reading in `trace_writer.rs`.
 
+mod finished;
 mod lock;
 mod log;
 mod names;
@@ -17,6 +18,7 @@ mod trace_writer;
 mod typed;
 mod writer_core;
 
+pub use finished::FinishedFrame;
 pub use options::{CreateOptions, SyncPolicy};
 pub use shard::{BlockWriter, ShardWriter};
 pub use sink::{FileSink, NewSegment, SegmentContent, SegmentSink};

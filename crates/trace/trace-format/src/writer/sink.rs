@@ -11,12 +11,12 @@ use std::{
 
 use memref::Access;
 
-use super::{log::Log, options::CreateOptions};
+use super::{finished::FinishedFrame, log::Log, options::CreateOptions};
 use crate::{
     AccessCounts, Bounds, CodedFrame, DataAccess, Encoded, Encoder, Encoders, EndReason, EntryType, Error,
     FileStorage, Guid, Level, Storage, StreamDescription, StreamKind, Trace,
     bytes::ByteReader,
-    encoder::{self, number},
+    encoder::{self, Attribute, number},
     entry::StreamEntry,
     frame::{self, FrameHeader, FrameKind},
 };
@@ -133,6 +133,19 @@ pub trait SegmentSink: Send + Sync + fmt::Debug {
     /// Takes a segment. Those of one stream may come in any order, since they carry their places.
     fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), Error>;
 
+    /// Takes a frame that another process has made of a segment. Those of one stream may come in any order, too.
+    ///
+    /// # Errors
+    /// Where it could not be written, or what keeps the trace is not made of frames.
+    fn add_frame(&self, frame: FinishedFrame) -> Result<(), Error> {
+        let what = format!(
+            "frame {} of stream {}: only files of memtap's own format have frames",
+            frame.sequence(),
+            frame.stream()
+        );
+        Err(Error::Remote { path: self.path().into(), what })
+    }
+
     /// Returns when all segments survive the death of this process.
     fn flush(&self) -> Result<(), Error>;
 
@@ -164,7 +177,34 @@ impl fmt::Debug for FileSink {
     }
 }
 
-fn zstd_level(options: &CreateOptions, encoder: u32) -> i32 {
+/// The attributes of a segment, as its encoder makes them.
+pub(super) fn encoded<'a>(segment: &NewSegment<'a>, options: &CreateOptions) -> Cow<'a, [Attribute]> {
+    match (segment.content, options.encoders.get(segment.encoder)) {
+        (SegmentContent::Coded(frame), _) => Cow::Borrowed(frame.parts()),
+        (SegmentContent::Entries(entries), Some(encoder)) => {
+            encoder.encode(segment.entry_type, entries).into()
+        }
+        (SegmentContent::Entries(entries), None) => encoder::raw(entries).into(),
+    }
+}
+
+/// The header of a segment's frame, which is made now.
+pub(super) fn header(segment: &NewSegment<'_>, options: &CreateOptions) -> FrameHeader {
+    let mut bounds = segment.bounds.unwrap_or_else(|| segment.content.bounds(segment.entry_type));
+    if bounds.wall_ns.is_none() {
+        bounds.wall_ns.add(segment.wall_ns);
+    }
+    bounds.wall_ns.add((options.clock)());
+    FrameHeader {
+        first_index: segment.first_index,
+        entries: segment.count(),
+        bounds,
+        counts: segment.content.counts(segment.entry_type),
+        ..FrameHeader::plain(FrameKind::Data, segment.stream, segment.sequence)
+    }
+}
+
+pub(super) fn zstd_level(options: &CreateOptions, encoder: u32) -> i32 {
     match (options.level, encoder) {
         (_, number::LIVE | number::BLOCKS) => frame::ZSTD_LIVE,
         (_, number::ACCESS_ARCHIVE) | (Level::Archive, _) => frame::ZSTD_ARCHIVE,
@@ -238,26 +278,13 @@ impl SegmentSink for FileSink {
     }
 
     fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), Error> {
-        let parts = match (segment.content, self.known(segment.encoder)) {
-            (SegmentContent::Coded(frame), _) => Cow::Borrowed(frame.parts()),
-            (SegmentContent::Entries(entries), Some(encoder)) => {
-                encoder.encode(segment.entry_type, entries).into()
-            }
-            (SegmentContent::Entries(entries), None) => encoder::raw(entries).into(),
-        };
-        let mut bounds = segment.bounds.unwrap_or_else(|| segment.content.bounds(segment.entry_type));
-        if bounds.wall_ns.is_none() {
-            bounds.wall_ns.add(segment.wall_ns);
-        }
-        bounds.wall_ns.add((self.options.clock)());
-        let header = FrameHeader {
-            first_index: segment.first_index,
-            entries: segment.count(),
-            bounds,
-            counts: segment.content.counts(segment.entry_type),
-            ..FrameHeader::plain(FrameKind::Data, segment.stream, segment.sequence)
-        };
-        self.log.add_data(header, &parts, zstd_level(&self.options, segment.encoder))
+        let parts = encoded(segment, &self.options);
+        let level = zstd_level(&self.options, segment.encoder);
+        self.log.add_data(header(segment, &self.options), &parts, level)
+    }
+
+    fn add_frame(&self, frame: FinishedFrame) -> Result<(), Error> {
+        self.log.add_finished(frame)
     }
 
     fn flush(&self) -> Result<(), Error> {

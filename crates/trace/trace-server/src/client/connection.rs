@@ -1,19 +1,19 @@
 //! Requests and their answers, over a socket or by a call.
 
-use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::net::TcpStream;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
 use buffers_host::Region;
-use trace_format::CodedFrame;
+use trace_format::{CodedFrame, StreamDescription};
 
-use crate::channel::{Channel, UnixChannel};
+use super::socket::{Acks, Awaited, Socket};
 use crate::engine::ChannelHandler;
-use crate::wire::{self, MAX_BODY_BYTES, Message, ReadError, Reply, Request, VERSION};
+use crate::wire::{FramePiece, Reply, Request};
 use crate::{Address, Engine, Error, Role, lock};
+
+/// Bytes of a frame in one message.
+const PIECE_BYTES: usize = 8 << 20;
 
 /// AnswerMemory that came with an answer.
 #[derive(Debug)]
@@ -42,58 +42,6 @@ struct Embedded {
     acks: Acks,
 }
 
-/// A buffer on its way to the server.
-#[derive(Clone, Copy)]
-struct Submission {
-    /// The message's number.
-    number: u32,
-    writer: u32,
-}
-
-struct Socket {
-    channel: Box<dyn Channel>,
-    number: u32,
-    /// Submissions whose answers were not read yet.
-    sent: VecDeque<Submission>,
-    acks: Acks,
-    /// The channel broke, or its order is lost.
-    dead: bool,
-}
-
-/// Answers to submissions.
-#[derive(Default)]
-struct Acks {
-    /// Buffers that came back, by writer, since they were last asked for.
-    back: HashMap<u32, u32>,
-    /// Submissions that were refused.
-    refused: HashMap<u32, (crate::RefusalReason, String)>,
-}
-
-impl Acks {
-    fn note(&mut self, writer: u32, reply: Reply) -> bool {
-        match reply {
-            Reply::Submitted { writer: answered, .. } if answered == writer => {
-                *self.back.entry(writer).or_default() += 1;
-                true
-            }
-            Reply::Refused { reason, text } => {
-                *self.back.entry(writer).or_default() += 1;
-                self.refused.insert(writer, (reason, text));
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn take(&mut self, writer: u32) -> Result<u32, Error> {
-        let back = self.back.remove(&writer).unwrap_or(0);
-        match self.refused.remove(&writer) {
-            Some((reason, text)) => Err(Error::Refused { reason, text }),
-            None => Ok(back),
-        }
-    }
-}
-
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").field("address", &self.address).finish_non_exhaustive()
@@ -111,35 +59,8 @@ impl Connection {
     }
 
     pub(crate) fn open(address: &Address, token: Option<&str>) -> Result<Self, Error> {
-        let (channel, token): (Box<dyn Channel>, String) = match address {
-            Address::Unix(path) => {
-                let stream = UnixStream::connect(path).map_err(|source| Error::Io {
-                    what: address.to_string(),
-                    operation: "connect",
-                    cause: source,
-                })?;
-                (Box::new(UnixChannel::new(stream, true)), String::new())
-            }
-            Address::Tcp { host, port } => {
-                let token = token.ok_or_else(|| Error::Token {
-                    what: address.to_string(),
-                    problem: "a token is needed and was not given",
-                })?;
-                let failed =
-                    |source| Error::Io { what: address.to_string(), operation: "connect", cause: source };
-                let stream = TcpStream::connect((host.as_str(), *port)).map_err(failed)?;
-                stream.set_nodelay(true).map_err(failed)?;
-                (crate::tls::connect(stream, token)?, token.to_owned())
-            }
-        };
-        let socket = Socket { channel, number: 0, sent: VecDeque::new(), acks: Acks::default(), dead: false };
-        let connection = Self { address: address.to_string(), side: Side::Socket(Mutex::new(socket)) };
-        let client = format!("memtap {} ({})", env!("CARGO_PKG_VERSION"), std::process::id());
-        let hello = Request::Hello { major: VERSION, minor: 0, token, client };
-        match connection.call(&hello)? {
-            (Reply::Hello { .. }, _) => Ok(connection),
-            _ => Err(connection.strange()),
-        }
+        let socket = Socket::open(address, token)?;
+        Ok(Self { address: address.to_string(), side: Side::Socket(Mutex::new(socket)) })
     }
 
     /// The answer does not belong to the request.
@@ -147,8 +68,12 @@ impl Connection {
         Error::Protocol { address: self.address.clone(), what: "the answer does not fit the request" }
     }
 
-    fn gone(&self, source: std::io::Error) -> Error {
-        Error::Gone { address: self.address.clone(), cause: source }
+    /// Has the server keep the channel after a cut.
+    pub(crate) fn keep(&self, seconds: u32, tell: fn(&str)) -> Result<u32, Error> {
+        match &self.side {
+            Side::Embedded(_) => Ok(0),
+            Side::Socket(socket) => lock(socket).keep(seconds, tell),
+        }
     }
 
     /// Sends a request and waits for its answer. Refusals are errors.
@@ -161,44 +86,60 @@ impl Connection {
             }
             Side::Socket(socket) => {
                 let mut socket = lock(socket);
-                let number = self.send(&mut socket, |number| request.encode(number))?;
-                loop {
-                    let message = self.receive(&mut socket)?;
-                    let reply = self.parse(&mut socket, &message)?;
-                    if self.note(&mut socket, &message, &reply)? {
-                        continue;
+                let reply = socket.call(request)?;
+                let memory = match &reply {
+                    Reply::Writer { shared: true, .. } | Reply::Reader { shared: true, .. } => {
+                        socket.descriptor().map_or(AnswerMemory::None, AnswerMemory::Descriptor)
                     }
-                    if message.number != number {
-                        return Err(self.strange());
-                    }
-                    let memory = match &reply {
-                        Reply::Writer { shared: true, .. } | Reply::Reader { shared: true, .. } => {
-                            socket.channel.descriptor().map_or(AnswerMemory::None, AnswerMemory::Descriptor)
-                        }
-                        _ => AnswerMemory::None,
-                    };
-                    return Ok((reply.or_refused()?, memory));
-                }
+                    _ => AnswerMemory::None,
+                };
+                Ok((reply, memory))
             }
+        }
+    }
+
+    /// Does a request whose answer nobody waits for.
+    fn post(&self, request: Request, awaited: Awaited) -> Result<(), Error> {
+        match &self.side {
+            Side::Embedded(embedded) => {
+                let mut embedded = lock(embedded);
+                let reply = embedded.handler.handle(request).reply;
+                if embedded.acks.note(awaited, reply) { Ok(()) } else { Err(self.strange()) }
+            }
+            Side::Socket(socket) => lock(socket).post(&request, awaited),
         }
     }
 
     /// Hands a buffer over without waiting for the answer.
     pub(crate) fn submit(&self, writer: u32, buffer: u32, bytes: u32, entries: Vec<u8>) -> Result<(), Error> {
         let request = Request::Submit { writer, buffer, bytes, entries };
-        match &self.side {
-            Side::Embedded(embedded) => {
-                let mut embedded = lock(embedded);
-                let reply = embedded.handler.handle(request).reply;
-                if embedded.acks.note(writer, reply) { Ok(()) } else { Err(self.strange()) }
-            }
-            Side::Socket(socket) => {
-                let mut socket = lock(socket);
-                let number = self.send(&mut socket, |number| request.encode(number))?;
-                socket.sent.push_back(Submission { number, writer });
-                Ok(())
+        self.post(request, Awaited::Submission { writer, buffer })
+    }
+
+    /// Announces a stream that must get this number, without waiting for the answer.
+    pub(crate) fn expect_stream(&self, description: &StreamDescription, expected: u32) -> Result<(), Error> {
+        let request = Request::AddStream { description: description.clone() };
+        self.post(request, Awaited::Stream { expected })
+    }
+
+    /// Hands over a frame without waiting for the answer.
+    pub(crate) fn add_frame(&self, frame: &[u8]) -> Result<(), Error> {
+        let total_bytes = frame.len() as u64;
+        // The pieces of one frame follow each other.
+        let mut socket = match &self.side {
+            Side::Embedded(_) => None,
+            Side::Socket(socket) => Some(lock(socket)),
+        };
+        let mut offset = 0;
+        for bytes in frame.chunks(PIECE_BYTES) {
+            let piece = FramePiece { total_bytes, offset, bytes: bytes.to_vec() };
+            offset += bytes.len() as u64;
+            match &mut socket {
+                Some(socket) => socket.post(&Request::AddFrame { piece }, Awaited::Frame)?,
+                None => self.post(Request::AddFrame { piece }, Awaited::Frame)?,
             }
         }
+        Ok(())
     }
 
     /// Hands over a frame that is encoded, to a server in this process.
@@ -220,64 +161,9 @@ impl Connection {
                     if back > 0 || !wait {
                         return Ok(back);
                     }
-                    let message = self.receive(&mut socket)?;
-                    let reply = self.parse(&mut socket, &message)?;
-                    if !self.note(&mut socket, &message, &reply)? {
-                        return Err(self.strange());
-                    }
+                    socket.take_answer()?;
                 }
             }
         }
-    }
-
-    fn send(&self, socket: &mut Socket, encode: impl FnOnce(u32) -> Message) -> Result<u32, Error> {
-        if socket.dead {
-            return Err(self.gone(std::io::ErrorKind::NotConnected.into()));
-        }
-        socket.number = socket.number.wrapping_add(1);
-        let number = socket.number;
-        let message = encode(number);
-        if message.body.len() > MAX_BODY_BYTES {
-            return Err(Error::Protocol { address: self.address.clone(), what: "the request is too long" });
-        }
-        socket.channel.send(&wire::frame(&message), None).map_err(|error| {
-            socket.dead = true;
-            self.gone(error)
-        })?;
-        Ok(number)
-    }
-
-    fn receive(&self, socket: &mut Socket) -> Result<Message, Error> {
-        let read = wire::read(&mut *socket.channel, MAX_BODY_BYTES);
-        read.map_err(|error| {
-            socket.dead = true;
-            match error {
-                ReadError::Closed => self.gone(std::io::ErrorKind::UnexpectedEof.into()),
-                ReadError::Io(error) => self.gone(error),
-                ReadError::Malformed(what) => Error::Protocol { address: self.address.clone(), what },
-            }
-        })
-    }
-
-    fn parse(&self, socket: &mut Socket, message: &Message) -> Result<Reply, Error> {
-        Reply::decode(message).ok_or_else(|| {
-            socket.dead = true;
-            Error::Protocol { address: self.address.clone(), what: "the answer is malformed" }
-        })
-    }
-
-    /// Takes an answer to a submission. `false` where it is none.
-    fn note(&self, socket: &mut Socket, message: &Message, reply: &Reply) -> Result<bool, Error> {
-        let Some(&Submission { number, writer }) = socket.sent.front() else { return Ok(false) };
-        // Answers come in the order of the requests.
-        if number != message.number {
-            return Ok(false);
-        }
-        socket.sent.pop_front();
-        if socket.acks.note(writer, reply.clone()) {
-            return Ok(true);
-        }
-        socket.dead = true;
-        Err(self.strange())
     }
 }

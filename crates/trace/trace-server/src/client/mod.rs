@@ -23,17 +23,19 @@
 //! ```
 
 mod connection;
+mod frames;
 mod reader;
 mod shared;
 mod sink;
+mod socket;
 mod writer;
 
 use std::sync::Arc;
 
 use trace_format::{CodedFrame, Filter, StreamDescription};
 
-use crate::wire::{By, OpenMode, Reply, Request, SessionInfo, StreamStatistics, SyncWhen};
-use crate::{Address, Engine, Error};
+use crate::wire::{By, OpenMode, Reply, Request, SessionInfo, StreamStatistics};
+use crate::{Address, Engine, Error, TraceOptions};
 use connection::Connection;
 
 pub use reader::{Batch, EntryReader};
@@ -47,17 +49,6 @@ const BUFFER_BYTES: u32 = 256 << 10;
 const BUFFERS: u32 = 4;
 /// Bytes of a reader's buffer.
 const READ_BYTES: u32 = 1 << 20;
-
-/// How a trace is to be written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TraceOptions {
-    /// Whether to replace a file that is there.
-    pub replace: bool,
-    /// When to force it to disk.
-    pub sync: SyncWhen,
-    /// Entries of a segment; 0 leaves it to the server.
-    pub segment_entries: u32,
-}
 
 /// Makes descriptions of streams.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +96,22 @@ impl Client {
 
     pub(crate) fn add_coded(&self, stream: u32, frame: Arc<CodedFrame>, wall_ns: u64) -> Result<(), Error> {
         self.connection.add_coded(stream, frame, wall_ns)
+    }
+
+    /// Has the server keep this channel's session, and all that is under way, where the connection is cut: for so many seconds, or
+    /// fewer, which are returned. The client connects again by itself meanwhile, and `tell` is told so. On Unix sockets there is nothing to cut.
+    pub fn keep(&self, seconds: u32, tell: fn(&str)) -> Result<u32, Error> {
+        self.connection.keep(seconds, tell)
+    }
+
+    /// Hands over a frame (docs/format.md, *Frame*), without waiting for the answer. [`Self::flush`] says whether all were taken.
+    pub(crate) fn add_frame(&self, frame: &[u8]) -> Result<(), Error> {
+        self.connection.add_frame(frame)
+    }
+
+    /// Announces a stream that will get this number, without waiting for the answer, as with frames.
+    pub(crate) fn expect_stream(&self, description: &StreamDescription, number: u32) -> Result<(), Error> {
+        self.connection.expect_stream(description, number)
     }
 
     fn call(&self, request: &Request) -> Result<Reply, Error> {

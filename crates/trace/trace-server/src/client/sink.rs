@@ -10,8 +10,8 @@ use trace_format::{
 };
 
 use super::writer::EntryWriter;
-use super::{BUFFER_BYTES, BUFFERS, Client, TraceOptions};
-use crate::{Error, lock};
+use super::{BUFFER_BYTES, BUFFERS, Client};
+use crate::{Error, TraceOptions, lock};
 
 /// Buffers of streams that have little to say.
 const SMALL_BYTES: u32 = 16 << 10;

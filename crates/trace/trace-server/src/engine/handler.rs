@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use buffers_host::Region;
 use trace_format::{CodedFrame, EndReason};
 
+use super::frame::PartialFrame;
 use super::read::ClientReader;
 use super::ring::{Ring, RingLayout};
 use super::session::{SessionList, StoreSession};
-use crate::wire::{Reply, Request, VERSION};
+use crate::wire::{MINOR_VERSION, Reply, Request, VERSION};
 use crate::{Error, RefusalReason, Role, lock};
 
 /// Writers and readers of one channel.
@@ -37,6 +38,9 @@ pub(crate) struct ChannelHandler {
     session: Option<Arc<StoreSession>>,
     writers: BTreeMap<u32, Arc<Mutex<Ring>>>,
     readers: BTreeMap<u32, ClientReader>,
+    /// What came of a frame that is longer than a message.
+    frame: PartialFrame,
+    has_added_frames: bool,
     next: u32,
 }
 
@@ -46,6 +50,7 @@ fn no_such(what: &str, number: u32) -> Error {
 
 impl ChannelHandler {
     pub(crate) fn new(sessions: Arc<SessionList>, shared: bool, role: Role) -> Self {
+        let frame = PartialFrame::new(sessions.resources.clone());
         Self {
             sessions,
             shared,
@@ -53,6 +58,8 @@ impl ChannelHandler {
             session: None,
             writers: BTreeMap::new(),
             readers: BTreeMap::new(),
+            frame,
+            has_added_frames: false,
             next: 1,
         }
     }
@@ -61,6 +68,11 @@ impl ChannelHandler {
     pub(crate) fn handle(&mut self, request: Request) -> Answer {
         self.answer(request)
             .unwrap_or_else(|error| Reply::Refused { reason: error.reason(), text: error.to_string() }.into())
+    }
+
+    /// Whether it works on something.
+    pub(crate) fn is_in_session(&self) -> bool {
+        self.session.is_some()
     }
 
     fn session(&self) -> Result<&Arc<StoreSession>, Error> {
@@ -105,7 +117,8 @@ impl ChannelHandler {
         self.allow(&request, Role::needed(&request))?;
         match request {
             Request::Hello { .. } => {
-                Ok(Reply::Hello { major: VERSION, minor: 0, server: super::super::server_name() }.into())
+                Ok(Reply::Hello { major: VERSION, minor: MINOR_VERSION, server: super::super::server_name() }
+                    .into())
             }
             Request::CreateSession { name } => {
                 self.outside()?;
@@ -206,6 +219,18 @@ impl ChannelHandler {
                 StoreSession::end(&self.sessions, session)?;
                 done(20)
             }
+            Request::AddFrame { piece } => {
+                let trace = self.session()?.writer()?;
+                self.has_added_frames = true;
+                if let Some(bytes) = self.frame.add(piece)? {
+                    trace.add_frame(bytes)?;
+                }
+                done(21)
+            }
+            // The server's sockets know channels; a server in the client's process is never cut off from it.
+            Request::KeepChannel { .. } | Request::ResumeChannel { .. } => {
+                Err(Error::refused(RefusalReason::Mode, "only channels over TCP are kept"))
+            }
         }
     }
 
@@ -250,7 +275,7 @@ impl ChannelHandler {
 
     /// Leaves the session, for that reason where its trace is not closed: what was filled is kept.
     pub(crate) fn leave(&mut self, why: EndReason) -> Result<(), Error> {
-        let wrote = !self.writers.is_empty();
+        let wrote = !self.writers.is_empty() || std::mem::take(&mut self.has_added_frames);
         let finished = self.close_writers();
         self.readers.clear();
         match self.session.take() {

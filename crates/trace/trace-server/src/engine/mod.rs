@@ -3,6 +3,7 @@
 
 mod budget;
 mod cache;
+mod frame;
 mod handler;
 mod quota;
 mod read;

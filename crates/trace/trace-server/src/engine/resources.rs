@@ -4,13 +4,14 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use super::budget::Budget;
 use super::cache::SegmentCache;
 use super::root::Root;
 use super::workers::Workers;
 use super::write::WriteTrace;
-use crate::{Error, RefusalReason, lock};
+use crate::{Error, RefusalReason, Upstream, lock};
 
 /// How much of the machine a server may use.
 #[derive(Clone, Debug)]
@@ -26,12 +27,24 @@ pub struct EngineOptions {
     pub channels: usize,
     /// Bytes of a trace's file at most, but for its end.
     pub quota_bytes: Option<u64>,
+    /// How long a channel over TCP is kept whose client was cut off.
+    pub patience: Duration,
+    /// Another server, which keeps the traces that are created here: it is sent what the workers here encode.
+    pub upstream: Option<Arc<dyn Upstream>>,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { workers, memory_bytes: 1 << 30, root: None, channels: 2048, quota_bytes: None }
+        Self {
+            workers,
+            memory_bytes: 1 << 30,
+            root: None,
+            channels: 2048,
+            quota_bytes: None,
+            patience: Duration::from_secs(120),
+            upstream: None,
+        }
     }
 }
 
@@ -146,6 +159,26 @@ impl Resources {
         };
         if self.traces().iter().any(same) {
             return Err(Error::refused(RefusalReason::File, format!("{name}: is being written")));
+        }
+        Ok(())
+    }
+
+    /// Waits for the memory of a frame. One that needs more than there is gets it: it is there already.
+    pub(crate) fn reserve_for_frame(
+        self: &Arc<Self>,
+        bytes: usize,
+        check: impl Fn() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        while !self.segments.try_reserve(bytes) {
+            check()?;
+            if bytes > self.segments.limit() {
+                self.segments.reserve(bytes);
+                break;
+            }
+            if !self.drop_spares() {
+                self.relieve();
+                self.segments.wait();
+            }
         }
         Ok(())
     }

@@ -16,10 +16,17 @@ use super::root::Purpose;
 use super::text::{StoreFormat, TextSink};
 use super::write::WriteTrace;
 use crate::wire::{OpenMode, SessionInfo, SyncWhen};
-use crate::{Error, RefusalReason, lock};
+use crate::{Error, RefusalReason, TraceOptions, lock};
 
 /// Entries of a segment where the client leaves it to us: longer ones compress better (2 million 40 % better than 256 thousand).
 const SEGMENT_ENTRIES: usize = 1 << 21;
+
+fn entries_of_segment(asked: u32) -> usize {
+    match asked as usize {
+        0 => SEGMENT_ENTRIES,
+        entries => entries.min(MAX_FRAME_ENTRIES),
+    }
+}
 
 /// The trace of a session.
 #[derive(Clone, Debug)]
@@ -169,16 +176,20 @@ impl StoreSession {
             );
             return Err(Error::refused(RefusalReason::OutsideRoot, text));
         }
+        if let Some(upstream) = &self.list.resources.options.upstream {
+            let options = TraceOptions { replace, sync, segment_entries };
+            let sink = upstream.create_trace(&specifier, &options)?;
+            let entries = entries_of_segment(segment_entries);
+            self.write(&mut state, specifier, sink, false, sync, entries);
+            return Ok(());
+        }
         let (format, name) = StoreFormat::split(&specifier);
         let file = self.list.resources.root.open(name, Purpose::Create { replace })?;
         let path = self.list.resources.root.path(name);
         let failed = |source| Error::Io { what: name.into(), operation: "empty the file", cause: source };
         self.list.resources.claim(&file, name)?;
         file.set_len(0).map_err(failed)?;
-        let entries = match segment_entries as usize {
-            0 => SEGMENT_ENTRIES,
-            entries => entries.min(MAX_FRAME_ENTRIES),
-        };
+        let entries = entries_of_segment(segment_entries);
         let sink: Arc<dyn SegmentSink> = match format {
             StoreFormat::Memtap => {
                 let policy = match sync {

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memref::{Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 use trace_format::{
-    Bounds, CodedFrame, CreateOptions, EndReason, EntryType, Interval, NewSegment, SegmentContent,
-    SegmentSink, StreamDescription, StreamKind, Trace, TraceWriter, gap_entry,
+    Bounds, CodedFrame, CreateOptions, EndReason, EntryType, FinishedFrame, Interval, NewSegment,
+    SegmentContent, SegmentSink, StreamDescription, StreamKind, Trace, TraceWriter, gap_entry,
 };
 
 use super::resources::{Resources, Spare};
@@ -83,10 +83,22 @@ fn why(error: &trace_format::Error) -> EndReason {
 struct LostSegment {
     stream: u32,
     owner: (ProcessId, ThreadId),
+    span: SegmentSpan,
+}
+
+/// Which entries of a stream a segment has.
+struct SegmentSpan {
     first_index: u64,
     entries: u64,
     /// The first one's; the largest number where entries have none.
     cycle: u64,
+}
+
+impl SegmentSpan {
+    /// The index after the last entry.
+    fn end(&self) -> u64 {
+        self.first_index.saturating_add(self.entries)
+    }
 }
 
 /// Where a stream goes on.
@@ -112,6 +124,8 @@ struct OpenSegment {
     first_index: u64,
     since: Instant,
     wall_ns: u64,
+    /// Whether clients make the stream's frames, which no segment is cut for here.
+    is_of_frames: bool,
 }
 
 /// What a segment holds.
@@ -304,6 +318,7 @@ impl WriteTrace {
                 first_index,
                 since: Instant::now(),
                 wall_ns: 0,
+                is_of_frames: false,
             }),
         })
     }
@@ -364,6 +379,10 @@ impl WriteTrace {
         let mut open = lock(&stream.open);
         // Under the lock that closing takes, so nothing is added that it misses.
         self.check()?;
+        if open.is_of_frames {
+            let text = format!("stream {} has frames of a client, so it takes no entries", stream.number);
+            return Err(Error::refused(RefusalReason::Mode, text));
+        }
         let mut done = 0;
         while done < len {
             let piece = (stream.segment_bytes - open.bytes.len()).min(len - done);
@@ -453,18 +472,7 @@ impl WriteTrace {
         let stream = self.stream(stream)?;
         let bytes = frame.bytes();
         self.wait_until_pending(FRAMES_A_WORKER * resources.options.workers.max(1));
-        while !resources.segments.try_reserve(bytes) {
-            self.check()?;
-            if bytes > resources.segments.limit() {
-                // Alone it gets more than there should be: it is there already.
-                resources.segments.reserve(bytes);
-                break;
-            }
-            if !resources.drop_spares() {
-                resources.relieve();
-                resources.segments.wait();
-            }
-        }
+        resources.reserve_for_frame(bytes, || self.check())?;
         let mut open = lock(&stream.open);
         if let Err(error) = self.check() {
             resources.segments.release(bytes);
@@ -473,6 +481,33 @@ impl WriteTrace {
         self.cut(&resources, &stream, &mut open);
         self.send(&resources, &stream, &mut open, GatheredEntries::Coded(frame), bytes, wall_ns);
         Ok(())
+    }
+
+    /// Takes a frame that the client has made, which says itself where it belongs. A stream has such frames, or entries, not both.
+    pub(crate) fn add_frame(&self, bytes: Vec<u8>) -> Result<(), Error> {
+        let refuse = |what: String| {
+            Error::refused(RefusalReason::Malformed, format!("{}: {what}", self.path().display()))
+        };
+        let frame =
+            FinishedFrame::parse(bytes).map_err(|what| refuse(format!("a frame was refused: {what}")))?;
+        let stream = self.stream(frame.stream())?;
+        let mut open = lock(&stream.open);
+        self.check()?;
+        if !open.is_of_frames && (open.sequence > 0 || !open.bytes.is_empty()) {
+            let text = format!("stream {} has entries, so it takes no frames", stream.number);
+            return Err(Error::refused(RefusalReason::Mode, text));
+        }
+        let span = SegmentSpan {
+            first_index: frame.first_index(),
+            entries: frame.count(),
+            cycle: frame.bounds().cycles.min,
+        };
+        open.is_of_frames = true;
+        open.sequence = open.sequence.max(frame.sequence().saturating_add(1));
+        open.first_index = open.first_index.max(span.end());
+        drop(open);
+        self.add(&stream, span, || self.sink.add_frame(frame));
+        self.check()
     }
 
     fn send(
@@ -536,27 +571,31 @@ impl WriteTrace {
                 content,
             })
         };
-        let added = (!stream.cut_short.load(Ordering::Acquire)).then(add);
-        if let Some(Ok(())) = added {
-            stream.end.fetch_max(segment.first_index + count, Ordering::AcqRel);
-        } else if let Some(owner) = stream.owner {
-            let (first_index, cycle) = (segment.first_index, bounds.cycles.min);
-            lock(&self.lost).push(LostSegment {
-                stream: stream.number,
-                owner,
-                first_index,
-                entries: count,
-                cycle,
-            });
-        }
-        if let Some(Err(error)) = added {
-            stream.cut_short.store(true, Ordering::Release);
-            self.fail(&error, "; the trace is complete up to there");
-        }
+        let span = SegmentSpan { first_index: segment.first_index, entries: count, cycle: bounds.cycles.min };
+        self.add(stream, span, add);
         drop(working);
         match segment.held {
             GatheredEntries::Entries(bytes) => resources.give_spare(bytes, segment.reserved),
             GatheredEntries::Coded(_) => resources.segments.release(segment.reserved),
+        }
+    }
+
+    /// Writes a segment, unless one before it failed: readers would find a hole.
+    fn add(
+        &self,
+        stream: &WrittenStream,
+        span: SegmentSpan,
+        add: impl FnOnce() -> Result<(), trace_format::Error>,
+    ) {
+        let added = (!stream.cut_short.load(Ordering::Acquire)).then(add);
+        if let Some(Ok(())) = added {
+            stream.end.fetch_max(span.end(), Ordering::AcqRel);
+        } else if let Some(owner) = stream.owner {
+            lock(&self.lost).push(LostSegment { stream: stream.number, owner, span });
+        }
+        if let Some(Err(error)) = added {
+            stream.cut_short.store(true, Ordering::Release);
+            self.fail(&error, "; the trace is complete up to there");
         }
     }
 
@@ -630,10 +669,10 @@ impl WriteTrace {
         for lost in std::mem::take(&mut *lock(&self.lost)) {
             // A hole before entries that are in the file, where another worker was faster: readers find it by themselves.
             let end = self.stream(lost.stream).map_or(0, |stream| stream.end.load(Ordering::Acquire));
-            if lost.first_index >= end {
+            if lost.span.first_index >= end {
                 let (count, cycle) = gaps.entry(lost.owner).or_insert((0, u64::MAX));
-                *count += lost.entries;
-                *cycle = lost.cycle.min(*cycle);
+                *count += lost.span.entries;
+                *cycle = lost.span.cycle.min(*cycle);
             }
         }
         for ((process, thread), (count, cycle)) in gaps {

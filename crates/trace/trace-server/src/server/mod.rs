@@ -1,6 +1,7 @@
 //! The server's sockets: a thread for each channel, bounded in number and patience.
 
 mod greeting;
+mod kept;
 mod log;
 mod serve;
 
@@ -15,10 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use greeting::{Greeting, Greetings};
+use kept::KeptChannels;
 pub use log::LogLevel;
 use log::printable;
 
-use crate::channel::{Channel, UnixChannel};
+use crate::channel::{Channel, UnixChannel, notice_cuts};
 use crate::{Address, Credentials, Engine, Error};
 
 /// How long a client may take to say hello, or to take an answer.
@@ -34,6 +36,7 @@ struct ServerState {
     stopping: AtomicBool,
     level: LogLevel,
     greetings: Arc<Greetings>,
+    kept: KeptChannels,
 }
 
 impl ServerState {
@@ -83,6 +86,7 @@ impl Server {
             stopping: AtomicBool::new(false),
             level,
             greetings: Arc::default(),
+            kept: KeptChannels::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -225,6 +229,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.close();
+        // After their traces were closed as those of a server that stops, where they were.
+        self.shared.kept.stop();
     }
 }
 
@@ -248,13 +254,15 @@ fn admit_unix(shared: &Arc<ServerState>, stream: UnixStream) {
 
 fn admit_tcp(shared: &Arc<ServerState>, credentials: &Arc<Credentials>, stream: TcpStream) {
     let who = stream.peer_addr().map_or_else(|_| "an unknown peer".into(), |peer| peer.to_string());
-    let _ = stream.set_nodelay(true);
+    let _ = notice_cuts(&stream);
     // One that is gone already needs no place.
-    let Ok(greeting) = shared.greetings.admit(&stream) else { return };
+    let (Ok(greeting), Ok(connection)) = (shared.greetings.admit(&stream), stream.try_clone()) else {
+        return;
+    };
     // The handshake is the channel's thread's: nobody else waits for it.
     match credentials.accept(stream) {
         Ok(channel) => {
-            let place = serve::Place::Remote { greeting, credentials: credentials.clone() };
+            let place = serve::Place::Remote { greeting, credentials: credentials.clone(), connection };
             start(shared, channel, serve::Guest { who, refusal: None, place });
         }
         Err(error) => shared.log(LogLevel::Refusals, || format!("{who}: refused: {error}")),

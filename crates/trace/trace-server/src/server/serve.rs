@@ -1,10 +1,12 @@
 //! One channel from its hello to its end.
 
+use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use trace_format::EndReason;
 
+use super::kept::ChannelState;
 use super::{Greeting, LogLevel, PATIENCE, Seat, ServerState};
 use crate::channel::Channel;
 use crate::engine::Answer;
@@ -31,6 +33,8 @@ pub(super) enum Place {
         greeting: Greeting,
         /// What it must show one of.
         credentials: Arc<Credentials>,
+        /// What its channel travels on.
+        connection: TcpStream,
     },
 }
 
@@ -58,58 +62,169 @@ pub(super) fn serve(shared: &Arc<ServerState>, mut channel: Box<dyn Channel>, gu
         return;
     }
     let mut handler = shared.engine.channel(hello.shared, hello.role);
-    let who = hello.who;
-    shared.log(LogLevel::Sessions, || format!("{who}: came, to {}", hello.role.name()));
-    let mut trace = String::new();
+    shared.log(LogLevel::Sessions, || format!("{}: came, to {}", hello.who, hello.role.name()));
     let answer = handler.handle(hello.request);
     if send(channel, &answer, hello.number).is_err() {
         return;
     }
-    loop {
-        let message = match wire::read(channel, MAX_BODY_BYTES) {
-            Ok(message) => message,
-            Err(ReadError::Closed | ReadError::Io(_)) => break,
-            Err(ReadError::Malformed(what)) => {
-                shared.log(LogLevel::Refusals, || format!("{who}: refused: {what}"));
-                refuse(channel, 0, RefusalReason::Malformed, what);
-                break;
-            }
-        };
-        let number = message.number;
-        let request = Request::decode(&message).filter(|request| !matches!(request, Request::Hello { .. }));
-        drop(message);
-        let Some(request) = request else {
-            let what = "a message that is no request, or not in its place";
-            shared.log(LogLevel::Refusals, || format!("{who}: refused: {what}"));
-            refuse(channel, number, RefusalReason::Malformed, what);
-            break;
-        };
-        shared.log(LogLevel::Requests, || format!("{who}: {}", request.name()));
-        let story = StoryOf::before(&request);
-        let answer = handler.handle(request);
-        story.after(&answer.reply, &mut trace, |text| {
-            shared.log(LogLevel::Sessions, || format!("{who}: {text}"))
-        });
-        if let Reply::Refused {
-            reason: reason @ (RefusalReason::Malformed | RefusalReason::OutsideRoot | RefusalReason::Role),
-            text,
-        } = &answer.reply
-        {
-            shared.log(LogLevel::Refusals, || format!("{who}: refused: {text}"));
-            if *reason == RefusalReason::Malformed {
-                let _ = send(channel, &answer, number);
-                break;
+    let state = ChannelState { handler, last: answer.reply.encode(hello.number) };
+    ServedChannel {
+        shared,
+        connection: hello.connection,
+        who: &hello.who,
+        kept: None,
+        state,
+        trace: String::new(),
+    }
+    .serve(channel);
+}
+
+/// A channel that was admitted.
+struct ServedChannel<'a> {
+    shared: &'a ServerState,
+    /// What it travels on, where that can be cut.
+    connection: Option<TcpStream>,
+    who: &'a str,
+    /// Its number among those that are kept when they are cut.
+    kept: Option<u64>,
+    state: ChannelState,
+    /// The trace that it works on, for the log.
+    trace: String,
+}
+
+impl ServedChannel<'_> {
+    fn log(&self, level: LogLevel, text: impl FnOnce() -> String) {
+        self.shared.log(level, || format!("{}: {}", self.who, text()));
+    }
+
+    fn serve(mut self, channel: &mut dyn Channel) {
+        let was_cut = self.answer_all(channel);
+        let mut state = self.state;
+        if let Some(number) = self.kept {
+            let patience = self.shared.engine.options().patience;
+            if was_cut {
+                let seconds = patience.as_secs();
+                self.shared
+                    .log(LogLevel::Sessions, || format!("{}: was cut off; kept for {seconds} s", self.who));
+                match self.shared.kept.wait(number, state, patience) {
+                    Some(left) => state = *left,
+                    None => return,
+                }
+            } else {
+                self.shared.kept.forget(number);
             }
         }
-        if send(channel, &answer, number).is_err() {
-            break;
+        match state.handler.leave(EndReason::ClientVanished) {
+            Ok(()) => self.shared.log(LogLevel::Sessions, || format!("{}: left", self.who)),
+            // A trace that could not be completed after its client had gone.
+            Err(error) => self.shared.log(LogLevel::Errors, || format!("{}: left: {error}", self.who)),
         }
     }
-    match handler.leave(EndReason::ClientVanished) {
-        Ok(()) => shared.log(LogLevel::Sessions, || format!("{who}: left")),
-        // A trace that could not be completed after its client had gone.
-        Err(error) => shared.log(LogLevel::Errors, || format!("{who}: left: {error}")),
+
+    /// Answers until the channel ends; whether it was cut, or its client refused.
+    fn answer_all(&mut self, channel: &mut dyn Channel) -> bool {
+        loop {
+            let message = match wire::read(channel, MAX_BODY_BYTES) {
+                Ok(message) => message,
+                Err(ReadError::Closed | ReadError::Io(_)) => return true,
+                Err(ReadError::Malformed(what)) => {
+                    self.log(LogLevel::Refusals, || format!("refused: {what}"));
+                    refuse(channel, 0, RefusalReason::Malformed, what);
+                    return false;
+                }
+            };
+            let number = message.number;
+            let request =
+                Request::from_message(message).filter(|request| !matches!(request, Request::Hello { .. }));
+            let Some(request) = request else {
+                let what = "a message that is no request, or not in its place";
+                self.log(LogLevel::Refusals, || format!("refused: {what}"));
+                refuse(channel, number, RefusalReason::Malformed, what);
+                return false;
+            };
+            self.log(LogLevel::Requests, || request.name().to_owned());
+            let resumes = matches!(request, Request::ResumeChannel { .. });
+            let story = StoryOf::before(&request);
+            let answer = self.answer(request);
+            let (who, shared) = (self.who, self.shared);
+            story.after(&answer.reply, &mut self.trace, |text| {
+                shared.log(LogLevel::Sessions, || format!("{who}: {text}"))
+            });
+            if !resumes {
+                self.state.last = to_keep(&answer.reply, number);
+            }
+            if let Reply::Refused {
+                reason: reason @ (RefusalReason::Malformed | RefusalReason::OutsideRoot | RefusalReason::Role),
+                text,
+            } = &answer.reply
+            {
+                self.log(LogLevel::Refusals, || format!("refused: {text}"));
+                if *reason == RefusalReason::Malformed {
+                    let _ = send(channel, &answer, number);
+                    return false;
+                }
+            }
+            if send(channel, &answer, number).is_err() {
+                return true;
+            }
+        }
     }
+
+    /// Does what is asked for: what concerns the channel here, and all else where it does not matter what it travels on.
+    fn answer(&mut self, request: Request) -> Answer {
+        let again = || self.connection.as_ref().and_then(|connection| connection.try_clone().ok());
+        match request {
+            Request::KeepChannel { seconds } if self.connection.is_some() && self.kept.is_none() => {
+                let most = self.shared.engine.options().patience.as_secs();
+                match again().and_then(|connection| self.shared.kept.keep(connection)) {
+                    Some(channel) => {
+                        self.kept = Some(channel.number);
+                        Reply::Kept { channel, seconds: u64::from(seconds).min(most) as u32 }.into()
+                    }
+                    None => refusal(RefusalReason::NoRoom, "the channel can't be kept"),
+                }
+            }
+            Request::ResumeChannel { channel }
+                if self.kept.is_none() && !self.state.handler.is_in_session() =>
+            {
+                match again().and_then(|connection| self.shared.kept.resume(channel, connection)) {
+                    Some(state) => {
+                        self.kept = Some(channel.number);
+                        self.state = *state;
+                        Reply::Resumed { last: self.state.last.clone() }.into()
+                    }
+                    None => refusal(
+                        RefusalReason::Unknown,
+                        "the server does not have this channel any more; what it was sent before is in the trace",
+                    ),
+                }
+            }
+            other => {
+                if let (Request::LeaveSession, Some(number)) = (&other, self.kept) {
+                    // It does not come back.
+                    self.shared.kept.forget(number);
+                    self.kept = None;
+                }
+                self.state.handler.handle(other)
+            }
+        }
+    }
+}
+
+fn refusal(reason: RefusalReason, text: &str) -> Answer {
+    Reply::Refused { reason, text: text.into() }.into()
+}
+
+/// The answer as it is given again after a cut, where it can be: what was read can be read again.
+fn to_keep(reply: &Reply, number: u32) -> Message {
+    let shortened = match reply {
+        Reply::Block(_) | Reply::Streams { .. } | Reply::Sessions { .. } => Some(Reply::Refused {
+            reason: RefusalReason::Unknown,
+            text: "the answer was lost when the connection was cut; ask again".into(),
+        }),
+        _ => None,
+    };
+    shortened.as_ref().unwrap_or(reply).encode(number)
 }
 
 /// What a request is for the log: who works on which trace.
@@ -161,6 +276,7 @@ struct Hello {
     number: u32,
     shared: bool,
     role: Role,
+    connection: Option<TcpStream>,
     /// With what the client calls itself.
     who: String,
     /// Given up at the channel's end.
@@ -219,12 +335,12 @@ fn hello(
         return None;
     }
     let local = matches!(place, Place::Local(_));
-    let seat = match place {
-        Place::Local(seat) => seat,
+    let (seat, connection) = match place {
+        Place::Local(seat) => (seat, None),
         // No stranger any more: its place is free.
-        Place::Remote { greeting, .. } => {
+        Place::Remote { greeting, connection, .. } => {
             drop(greeting);
-            shared.seat()
+            (shared.seat(), Some(connection))
         }
     };
     let Some(seat) = seat else {
@@ -233,5 +349,5 @@ fn hello(
         return None;
     };
     let who = if client.is_empty() { who.to_owned() } else { format!("{who}, {client}") };
-    Some(Hello { request, number, shared: local, role, who, _seat: seat })
+    Some(Hello { request, number, shared: local, role, connection, who, _seat: seat })
 }

@@ -2,7 +2,7 @@
 
 use trace_format::{Interval, StreamDescription, StreamInfo};
 
-use super::{ANSWER, Get, Message, Put, REFUSAL};
+use super::{ANSWER, ChannelKey, Get, Message, Put, REFUSAL};
 use crate::{Error, RefusalReason};
 
 /// A session, as it is listed.
@@ -92,6 +92,8 @@ pub enum Reply {
     Reader { reader: u32, buffer_bytes: u32, entry_bytes: u32, shared: bool },
     Block(EntryBlock),
     Index { index: u64 },
+    Kept { channel: ChannelKey, seconds: u32 },
+    Resumed { last: Message },
     Refused { reason: RefusalReason, text: String },
 }
 
@@ -172,6 +174,17 @@ impl Reply {
                 body.put_u64(*index);
                 17
             }
+            Self::Kept { channel, seconds } => {
+                channel.put(&mut body);
+                body.put_u32(*seconds);
+                22
+            }
+            Self::Resumed { last } => {
+                body.put_u32(last.number);
+                body.put_u16(last.code);
+                body.put(&last.body);
+                23
+            }
             Self::Refused { reason, text } => {
                 body.put_u16(*reason as u16);
                 body.put_string(text);
@@ -247,7 +260,12 @@ impl Reply {
                 })
             }
             17 => Self::Index { index: get.u64()? },
-            code @ (3 | 5 | 6 | 7 | 13 | 14 | 18 | 19 | 20) => Self::Done { code },
+            22 => Self::Kept { channel: ChannelKey::get(&mut get)?, seconds: get.u32()? },
+            23 => {
+                let (number, code) = (get.u32()?, get.u16()?);
+                Self::Resumed { last: Message { code, number, body: get.rest().to_vec() } }
+            }
+            code @ (3 | 5 | 6 | 7 | 13 | 14 | 18 | 19 | 20 | 21) => Self::Done { code },
             _ => return None,
         };
         get.at_end().then_some(reply)

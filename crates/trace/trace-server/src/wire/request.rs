@@ -11,6 +11,9 @@ use super::{Get, Message, Put};
 pub const HELLO_MAGIC: [u8; 8] = *b"mtSERVE\n";
 /// Ranges of a filter at most, of each kind.
 const MAX_RANGES: usize = 64;
+/// The code of `add frame`, and the bytes before the frame's own.
+const ADD_FRAME: u16 = 21;
+const PIECE_HEAD_BYTES: usize = 16;
 const FLAG_CYCLES: u8 = 1;
 const FLAG_WALL: u8 = 2;
 
@@ -88,6 +91,40 @@ pub enum Request {
     CloseReader { reader: u32 },
     AddProperty { key: String, value: String },
     EndSession { session: u64 },
+    AddFrame { piece: FramePiece },
+    KeepChannel { seconds: u32 },
+    ResumeChannel { channel: ChannelKey },
+}
+
+/// A part of a frame: a whole one, unless it is too long for a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FramePiece {
+    /// Bytes of the whole frame.
+    pub total_bytes: u64,
+    /// Where these begin in it.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Who a channel is, when it comes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelKey {
+    /// Its number.
+    pub number: u64,
+    /// What only its client knows.
+    pub secret: [u8; 16],
+}
+
+impl ChannelKey {
+    pub(super) fn put(&self, body: &mut Vec<u8>) {
+        body.put_u64(self.number);
+        body.put(&self.secret);
+    }
+
+    pub(super) fn get(get: &mut Get<'_>) -> Option<Self> {
+        Some(Self { number: get.u64()?, secret: get.bytes(16)?.try_into().ok()? })
+    }
 }
 
 impl Request {
@@ -114,6 +151,9 @@ impl Request {
             Self::CloseReader { .. } => "close reader",
             Self::AddProperty { .. } => "add property",
             Self::EndSession { .. } => "end session",
+            Self::AddFrame { .. } => "add frame",
+            Self::KeepChannel { .. } => "keep channel",
+            Self::ResumeChannel { .. } => "resume channel",
         }
     }
 
@@ -210,8 +250,33 @@ impl Request {
                 body.put_u64(*session);
                 20
             }
+            Self::AddFrame { piece: FramePiece { total_bytes, offset, bytes } } => {
+                body.put_u64(*total_bytes);
+                body.put_u64(*offset);
+                body.put(bytes);
+                ADD_FRAME
+            }
+            Self::KeepChannel { seconds } => {
+                body.put_u32(*seconds);
+                22
+            }
+            Self::ResumeChannel { channel } => {
+                channel.put(&mut body);
+                23
+            }
         };
         Message { code, number, body }
+    }
+
+    /// From a message, whose bytes it keeps where they are a frame's; `None` where it is no request.
+    pub fn from_message(mut message: Message) -> Option<Self> {
+        if message.code != ADD_FRAME {
+            return Self::decode(&message);
+        }
+        let mut get = Get::new(&message.body);
+        let (total_bytes, offset) = (get.u64()?, get.u64()?);
+        message.body.drain(..PIECE_HEAD_BYTES);
+        Some(Self::AddFrame { piece: FramePiece { total_bytes, offset, bytes: message.body } })
     }
 
     /// From a message; `None` where it is no request.
@@ -268,6 +333,12 @@ impl Request {
             18 => Self::CloseReader { reader: get.u32()? },
             19 => Self::AddProperty { key: get.string()?, value: get.string()? },
             20 => Self::EndSession { session: get.u64()? },
+            ADD_FRAME => {
+                let (total_bytes, offset) = (get.u64()?, get.u64()?);
+                Self::AddFrame { piece: FramePiece { total_bytes, offset, bytes: get.rest().to_vec() } }
+            }
+            22 => Self::KeepChannel { seconds: get.u32()? },
+            23 => Self::ResumeChannel { channel: ChannelKey::get(&mut get)? },
             _ => return None,
         };
         get.at_end().then_some(request)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use trace_format::{EntryType, Field, FieldRole, Filter, Guid, Trace};
-use trace_server::{Address, Client, Engine, EngineOptions, LogLevel, Server};
+use trace_server::{Address, Client, Credentials, Engine, EngineOptions, LogLevel, Server};
 
 /// A server that listens on a Unix socket.
 pub(crate) struct Place {
@@ -16,7 +16,7 @@ pub(crate) struct Place {
 }
 
 pub(crate) fn options() -> EngineOptions {
-    EngineOptions { workers: 2, memory_bytes: 64 << 20, root: None, channels: 2048, quota_bytes: None }
+    EngineOptions { workers: 2, memory_bytes: 64 << 20, ..EngineOptions::default() }
 }
 
 pub(crate) fn place() -> Place {
@@ -31,6 +31,20 @@ pub(crate) fn place_with(options: EngineOptions) -> Place {
     let mut server = Server::new(&engine, LogLevel::Nothing);
     let address = server.listen(&Address::Unix(dir.path().join("socket"))).unwrap();
     Place { dir, engine, server, address }
+}
+
+/// A place that also listens on that host, its address there, and the right token.
+pub(crate) fn remote(host: &str) -> Option<(Place, Address, String)> {
+    remote_with(options(), host)
+}
+
+pub(crate) fn remote_with(options: EngineOptions, host: &str) -> Option<(Place, Address, String)> {
+    let mut place = place_with(options);
+    let credentials = Credentials::load_or_create(&place.dir.path().join("state")).unwrap();
+    let token = credentials.token().to_owned();
+    place.server.set_credentials(credentials);
+    let address = place.server.listen(&Address::Tcp { host: host.into(), port: 0 }).ok()?;
+    Some((place, address, token))
 }
 
 impl Place {

@@ -1,0 +1,130 @@
+//! Channels that outlive their connection: a client that was cut off comes back and goes on where it was (docs/protocol.md, *Cuts*).
+//!
+//! The thread of a channel that is cut waits here with all the channel's state. The thread of the connection that the client comes back on
+//! takes it over, also where the server has not noticed yet that the former one is dead: then it ends that first.
+
+use std::collections::BTreeMap;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::PATIENCE;
+use crate::engine::ChannelHandler;
+use crate::wire::{ChannelKey, Message};
+
+/// What a channel is, whatever it travels on.
+#[derive(Debug)]
+pub(super) struct ChannelState {
+    pub(super) handler: ChannelHandler,
+    /// The answer to the last request that was done.
+    pub(super) last: Message,
+}
+
+#[derive(Debug)]
+struct KeptChannel {
+    secret: [u8; 16],
+    /// The connection that it is on.
+    connection: Option<TcpStream>,
+    /// Its state, while it is on none.
+    waiting: Option<Box<ChannelState>>,
+    /// How often it was cut.
+    cuts: u64,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct KeptChannels {
+    channels: Mutex<Channels>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Channels {
+    next: u64,
+    kept: BTreeMap<u64, KeptChannel>,
+    stopping: bool,
+}
+
+impl KeptChannels {
+    fn lock(&self) -> MutexGuard<'_, Channels> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a channel that is on that connection. `None` where there is no randomness to keep it secret.
+    pub(super) fn keep(&self, connection: TcpStream) -> Option<ChannelKey> {
+        let mut secret = [0; 16];
+        rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).ok()?;
+        let mut channels = self.lock();
+        channels.next += 1;
+        let number = channels.next;
+        channels
+            .kept
+            .insert(number, KeptChannel { secret, connection: Some(connection), waiting: None, cuts: 0 });
+        Some(ChannelKey { number, secret })
+    }
+
+    /// Forgets a channel whose client has left.
+    pub(super) fn forget(&self, number: u64) {
+        self.lock().kept.remove(&number);
+    }
+
+    /// Waits with a channel that was cut until its client comes back. Returns the state where it does not.
+    pub(super) fn wait(
+        &self,
+        number: u64,
+        state: ChannelState,
+        patience: Duration,
+    ) -> Option<Box<ChannelState>> {
+        let until = Instant::now() + patience;
+        let mut channels = self.lock();
+        let Some(channel) = channels.kept.get_mut(&number) else { return Some(Box::new(state)) };
+        (channel.connection, channel.waiting) = (None, Some(Box::new(state)));
+        channel.cuts += 1;
+        let cuts = channel.cuts;
+        self.changed.notify_all();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let stopping = channels.stopping;
+            let channel = channels.kept.get_mut(&number)?;
+            // Somebody took it over, and may be cut off again already: then another thread waits with it.
+            if channel.connection.is_some() || channel.cuts != cuts {
+                return None;
+            }
+            if left.is_zero() || stopping {
+                return channels.kept.remove(&number)?.waiting;
+            }
+            let woken = self.changed.wait_timeout(channels, left);
+            channels = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Takes a channel over, on that connection.
+    pub(super) fn resume(&self, key: ChannelKey, connection: TcpStream) -> Option<Box<ChannelState>> {
+        let until = Instant::now() + PATIENCE;
+        let mut channels = self.lock();
+        loop {
+            let channel =
+                channels.kept.get_mut(&key.number).filter(|channel| channel.secret == key.secret)?;
+            if let Some(state) = channel.waiting.take() {
+                channel.connection = Some(connection);
+                self.changed.notify_all();
+                return Some(state);
+            }
+            if let Some(former) = &channel.connection {
+                let _ = former.shutdown(Shutdown::Both);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let woken = self.changed.wait_timeout(channels, left);
+            channels = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Has nobody wait any longer.
+    pub(super) fn stop(&self) {
+        self.lock().stopping = true;
+        self.changed.notify_all();
+    }
+}
