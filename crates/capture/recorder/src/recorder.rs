@@ -8,6 +8,7 @@ use std::time::Duration;
 use buffers::{Config, MAX_LIST_PATH_BYTES};
 use memref::RegionKind;
 use trace_format::{Encoders, SyncPolicy};
+use trace_server::StoreFormat;
 
 use crate::destination::RemoteStore;
 use crate::error::Feature;
@@ -357,7 +358,9 @@ impl Recorder {
     }
 
     fn trace_plan(&self, name: &str, config: &Config) -> TracePlan {
-        let by_blocks = config.translate && config.regions == u32::MAX && self.trace.server.is_none();
+        // What a server keeps in another format goes there as entries.
+        let has_frames = self.trace.server.is_none() || StoreFormat::split(name).0 == StoreFormat::Memtap;
+        let by_blocks = config.translate && config.regions == u32::MAX && has_frames;
         self.trace.plan(name, if by_blocks { Encoders::BLOCKS } else { Encoders::LIVE })
     }
 }
