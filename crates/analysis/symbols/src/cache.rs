@@ -36,7 +36,8 @@ struct CachedGranule {
 #[derive(Clone, Debug)]
 pub(crate) struct DataCache {
     last: NamedRange,
-    slots: Box<[CachedGranule]>,
+    /// None before the first answer: of a trace's thousands of processes most are asked nothing.
+    slots: Vec<CachedGranule>,
     epoch: u32,
     changes: u64,
     /// Another number after each change, in this cache or another one.
@@ -63,14 +64,7 @@ fn slot_index(granule: u64) -> usize {
 
 impl DataCache {
     pub(crate) fn new() -> Self {
-        let slot = CachedGranule { granule: 0, epoch: 0, changes: 0, found: NOTHING };
-        Self {
-            last: NOTHING,
-            slots: vec![slot; SLOTS].into_boxed_slice(),
-            epoch: 1,
-            changes: 0,
-            version: next_version(),
-        }
+        Self { last: NOTHING, slots: Vec::new(), epoch: 1, changes: 0, version: next_version() }
     }
 
     /// Another number whenever an answer may be another one than before. Never 0.
@@ -110,6 +104,9 @@ impl DataCache {
 
     pub(crate) fn put(&mut self, addr: VirtAddr, found: NamedRange) {
         self.last = found;
+        if self.slots.is_empty() {
+            self.slots = vec![CachedGranule { granule: 0, epoch: 0, changes: 0, found: NOTHING }; SLOTS];
+        }
         let granule = addr.0 >> GRANULE_BITS;
         if let Some(slot) = self.slots.get_mut(slot_index(granule)) {
             *slot = CachedGranule { granule, epoch: self.epoch, changes: self.changes, found };

@@ -51,7 +51,8 @@ pub struct Resolver {
     image: ProcessImage,
     heap: HeapMap,
     cache: DataCache,
-    code_cache: Box<[(u64, CodeId)]>,
+    /// None before the first instruction.
+    code_cache: Vec<(u64, CodeId)>,
     code_of: HashMap<u64, CodeId, Quick>,
     code_version: u32,
     /// Numbers known here, so that shards need not wait for each other.
@@ -70,7 +71,7 @@ impl Resolver {
             image: ProcessImage::new(store),
             heap: HeapMap::new(),
             cache: DataCache::new(),
-            code_cache: vec![(u64::MAX, CodeId(0)); CODE_SLOTS].into_boxed_slice(),
+            code_cache: Vec::new(),
             code_of: HashMap::default(),
             code_version: next_code_version(),
             known: HashMap::default(),
@@ -81,9 +82,20 @@ impl Resolver {
 
     /// A child that was forked now: it has its parent's regions, modules, blocks and numbering.
     pub fn fork(&self, child: ProcessId) -> Self {
-        let mut forked = Self { process: child, ..self.clone() };
-        forked.cache.clear();
-        forked
+        Self {
+            process: child,
+            names: Arc::clone(&self.names),
+            image: self.image.clone(),
+            heap: self.heap.clone(),
+            // Caches fill by themselves, and many children ask for little.
+            cache: DataCache::new(),
+            code_cache: Vec::new(),
+            code_of: self.code_of.clone(),
+            code_version: self.code_version,
+            known: self.known.clone(),
+            site_codes: self.site_codes.clone(),
+            paths: self.paths.clone(),
+        }
     }
 
     /// The process now runs another program (exec): nothing of the old one is left, and numbering starts again.
@@ -216,6 +228,9 @@ impl Resolver {
                 code
             }
         };
+        if self.code_cache.is_empty() {
+            self.code_cache = vec![(u64::MAX, CodeId(0)); CODE_SLOTS];
+        }
         if let Some(entry) = self.code_cache.get_mut(slot) {
             *entry = (ip.0, code);
         }

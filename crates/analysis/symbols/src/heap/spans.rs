@@ -5,7 +5,7 @@
 //! Nodes are shared between clones and copied when written: a clone costs nothing, the first write to each 2 MiB
 //! afterwards copies its node and the lists of its pages.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use memref::VirtAddr;
 
@@ -72,8 +72,10 @@ const fn index(addr: VirtAddr, level: u32) -> usize {
 }
 
 impl SpanMap {
+    /// One in which nobody owns anything; all of them share their root until they are written.
     pub(crate) fn new() -> Self {
-        Self { root: RadixNode::filled(None) }
+        static NOTHING: LazyLock<Arc<RadixNode>> = LazyLock::new(|| RadixNode::filled(None));
+        Self { root: Arc::clone(&NOTHING) }
     }
 
     /// The owner of a byte, and the stretch around it of which the tree knows in one place that it has that owner.

@@ -21,8 +21,11 @@ pub struct Shard {
 impl Trace {
     /// One thread's events. A thread without any is fine.
     pub fn shard(&self, thread: ThreadId) -> Shard {
-        let process = self.threads().iter().find(|record| record.thread == thread);
-        let process = process.map(|record| record.process).unwrap_or_default();
+        // By number, as tables of a session are.
+        let threads = self.threads();
+        let place = threads.binary_search_by_key(&thread, |record| record.thread).ok();
+        let process =
+            place.and_then(|place| threads.get(place)).map_or(ProcessId::default(), |record| record.process);
         Shard::new(self.inner.clone(), process, thread)
     }
 }
