@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 
 use crate::{
-    bench_answers, bench_findings, bench_machine, bench_probes, bench_record, bench_store, bench_translate,
-    bench_types, bench_watch, shell,
+    bench_answers, bench_findings, bench_machine, bench_network, bench_probes, bench_record, bench_store,
+    bench_translate, bench_types, bench_watch, shell,
 };
 
 /// Runs the benchmarks of one part.
@@ -17,11 +17,12 @@ pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
         "translate" => bench_translate::run(rest),
         "machine" => bench_machine::run(rest),
         "store" => bench_store::run(rest),
+        "network" => bench_network::run(),
         "probes" => bench_probes::run(rest),
         "watch" => bench_watch::run(rest),
         "rtvm" => of_crate("rtvm", rest),
         other => bail!(
-            "nothing to measure under the name {other:?}: record, translate, answers, types, findings, machine, store, probes, watch, rtvm"
+            "nothing to measure under the name {other:?}: record, translate, answers, types, findings, machine, store, network, probes, watch, rtvm"
         ),
     }
 }

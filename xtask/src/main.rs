@@ -8,6 +8,7 @@ mod bench;
 mod bench_answers;
 mod bench_findings;
 mod bench_machine;
+mod bench_network;
 mod bench_probes;
 mod bench_record;
 mod bench_store;
