@@ -144,6 +144,18 @@ fn an_output_in_an_unknown_format_is_refused() {
     assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0, "no file was made");
 }
 
+/// memtap says the names of what it writes, and a terminal would obey them.
+#[test]
+fn an_output_with_control_characters_is_refused() {
+    let dir = temp();
+    for words in [&["record", "-o", "a\x1b[31mb", "--", "/bin/true"][..], &["copy", "x.memtap", "-o", "a\nb"]]
+    {
+        let mut command = Command::new(memtap());
+        check(&run(command.args(words).current_dir(dir.path()), b""), 2, &["control characters"]);
+        assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0, "no file was made");
+    }
+}
+
 #[test]
 fn an_output_that_exists_is_kept() {
     let dir = temp();

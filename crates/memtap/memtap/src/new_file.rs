@@ -7,10 +7,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::output::Out;
+
+/// The name of a file that is to be made, as an argument. One with control characters is refused: memtap says the name, and the terminal
+/// would obey it.
+pub(crate) fn name() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|name| {
+        if name.to_string_lossy().contains(char::is_control) {
+            return Err("it has control characters; name a file without them");
+        }
+        Ok(PathBuf::from(name))
+    })
+}
 
 /// What is removed where a signal ends memtap.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// The trace
     file: PathBuf,
     /// Put them into this directory instead, to be named with --symbols
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = crate::new_file::name())]
     output: Option<PathBuf>,
     /// As a JSON object
     #[arg(long)]

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// The trace
     file: PathBuf,
     /// The trace to write
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = crate::new_file::name())]
     output: PathBuf,
     /// Replace the output if it exists
     #[arg(long)]

@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum)]
     format: ExportFormat,
     /// The file to write; -: standard output. Of drmemtrace a directory, which must be new
-    #[arg(short, long, value_name = "OUT")]
+    #[arg(short, long, value_name = "OUT", value_parser = crate::new_file::name())]
     output: PathBuf,
     /// Replace the output if it exists
     #[arg(long)]

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// The trace
     file: PathBuf,
     /// The picture to write: .svg; -: standard output
-    #[arg(short, long, value_name = "OUT")]
+    #[arg(short, long, value_name = "OUT", value_parser = crate::new_file::name())]
     output: PathBuf,
     /// What is counted
     #[arg(long, value_enum, default_value = "accesses")]

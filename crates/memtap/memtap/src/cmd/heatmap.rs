@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// The trace
     file: PathBuf,
     /// The picture to write: .svg or .png
-    #[arg(short, long, value_name = "OUT")]
+    #[arg(short, long, value_name = "OUT", value_parser = crate::new_file::name())]
     output: PathBuf,
     /// Show only these accesses
     #[arg(long, value_enum)]

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// The input, or - for standard input
     input: String,
     /// The trace to write
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = crate::new_file::name())]
     output: PathBuf,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "A..B", value_parser = parse_range)]
     physical: Option<Range<u64>>,
     /// The file to write: as many as there are points
-    #[arg(short, long, value_name = "OUT", required_unless_present = "points")]
+    #[arg(short, long, value_name = "OUT", value_parser = crate::new_file::name(), required_unless_present = "points")]
     output: Vec<PathBuf>,
     /// Print the points at which all of memory is known instead: cycle and time (ns since 1970)
     #[arg(long)]

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Write the report to a file: .json, .folded, .html, .trace.json (Chrome, Perfetto), otherwise the table
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = crate::new_file::name())]
     output: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required_unless_present_any = ["calibrate", "pid"], value_name = "PROG")]

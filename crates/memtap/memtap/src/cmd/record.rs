@@ -130,7 +130,7 @@ pub(crate) struct Args {
     mechanism: Option<MechanismName>,
 
     /// The trace to write [default: PROG.memtap in this directory]
-    #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
+    #[arg(short, long, value_name = "FILE", value_parser = crate::new_file::name(), help_heading = WRITTEN)]
     output: Option<PathBuf>,
     /// Replace FILE if it exists
     #[arg(long, help_heading = WRITTEN)]

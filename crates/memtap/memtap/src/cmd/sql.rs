@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv", "arrow", "parquet"])]
     format: Option<String>,
     /// The file to write; needed for parquet
-    #[arg(short, long, value_name = "OUT")]
+    #[arg(short, long, value_name = "OUT", value_parser = crate::new_file::name())]
     output: Option<PathBuf>,
     /// Replace the output if it exists
     #[arg(long)]

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Log to this file instead of standard error
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = crate::new_file::name())]
     output: Option<PathBuf>,
     /// The program and its arguments
     #[arg(required = true, last = true, value_name = "PROG")]

@@ -170,6 +170,10 @@ impl StoreSession {
     ) -> Result<(), Error> {
         let mut state = lock(&self.state);
         Self::not_open(&state)?;
+        if specifier.contains(char::is_control) {
+            let text = format!("{specifier:?}: a name with control characters, which a terminal would obey");
+            return Err(Error::refused(RefusalReason::OutsideRoot, text));
+        }
         if let Some(word) = StoreFormat::unknown(&specifier) {
             let text = format!(
                 "{specifier}: no format is called {word}; there are memtap, lackey, din and entries64; a file of that name is memtap:{specifier}"
