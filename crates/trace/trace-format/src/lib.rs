@@ -102,5 +102,7 @@ pub use writer::{
 
 /// The version of the format that this crate writes (docs/format.md).
 pub const FORMAT_VERSION: u16 = 4;
+/// Threads of a trace at most: readers have tables by their numbers, which a file of a few bytes could make any size.
+pub const MAX_THREADS: u32 = 1 << 20;
 /// The most entries that one frame holds.
 pub const MAX_FRAME_ENTRIES: usize = 1 << 22;

@@ -3,9 +3,10 @@
 mod common;
 
 use common::small_file;
-use memref::{Access, AccessKind, ThreadId, VirtAddr};
+use memref::{Access, AccessKind, ProcessId, ThreadId, VirtAddr};
 use trace_format::{
-    CreateOptions, Damage, Encoders, Filter, Limits, ProcessRecord, ThreadRecord, Trace, TraceWriter,
+    CreateOptions, Damage, Encoders, FileSink, Filter, Limits, MAX_THREADS, ProcessRecord, SegmentSink,
+    StreamDescription, StreamKind, ThreadRecord, Trace, TraceWriter,
 };
 
 fn open(bytes: &[u8], frame_bytes: u64) -> Trace {
@@ -53,6 +54,24 @@ fn a_frame_that_claims_more_than_it_may_is_damaged_and_the_rest_is_read() {
     let told = |damage: &Damage| matches!(damage, Damage::Frame { entries, .. } if *entries == accesses);
     assert!(met.len() == 1 && told(&met[0]), "{met:?}");
     assert_eq!(few.threads().len(), 1, "its tables are small enough");
+}
+
+/// Readers have tables by the numbers of threads: a few bytes would take gigabytes.
+#[test]
+fn a_stream_whose_thread_no_recorder_numbers_so_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.memtap");
+    let sink = FileSink::create(&path, CreateOptions::default()).unwrap();
+    for thread in [3, MAX_THREADS - 1, MAX_THREADS, u32::MAX - 1] {
+        let owner = Some((ProcessId(0), ThreadId(thread)));
+        sink.add_stream(&StreamDescription::of_kind(StreamKind::Gaps, owner)).unwrap();
+    }
+    sink.finish(false).unwrap();
+    let trace = Trace::open(&path).unwrap();
+    let threads: Vec<u32> = trace.threads().iter().map(|record| record.thread.0).collect();
+    assert_eq!(threads, [3, MAX_THREADS - 1]);
+    let told = |damage: &Damage| matches!(damage, Damage::Frame { what, .. } if what.contains("no recorder"));
+    assert!(trace.damage().len() == 2 && trace.damage().iter().all(told), "{:?}", trace.damage());
 }
 
 #[test]

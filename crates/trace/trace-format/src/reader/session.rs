@@ -11,7 +11,7 @@ use super::{
     trace::{Trace, TraceData},
 };
 use crate::{
-    CounterRecord, Error, ModuleRecord, ProcessRecord, StreamKind, ThreadRecord,
+    CounterRecord, Error, MAX_THREADS, ModuleRecord, ProcessRecord, StreamKind, ThreadRecord,
     entry::{CounterEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamEntry},
 };
 
@@ -97,7 +97,9 @@ pub(crate) fn tables(inner: &Arc<TraceData>, damage: &mut Vec<Damage>) -> Result
         processes.insert(process, record);
     }
     let mut threads = BTreeMap::new();
-    for record in all::<ThreadRecord>(inner, damage)? {
+    for record in
+        all::<ThreadRecord>(inner, damage)?.into_iter().filter(|record| record.thread.0 < MAX_THREADS)
+    {
         threads.insert(record.thread, record);
     }
     // Threads whose entry was lost but whose events are there.

@@ -13,8 +13,8 @@ use super::{
     stream::Stream,
 };
 use crate::{
-    Bounds, Encoders, Error, Guid, ProcessRecord, StreamDescription, StreamKind, ThreadRecord, TraceSource,
-    directory::FrameRef, file_header::FileHeader, frame::FrameKind, index::IndexPlace,
+    Bounds, Encoders, Error, Guid, MAX_THREADS, ProcessRecord, StreamDescription, StreamKind, ThreadRecord,
+    TraceSource, directory::FrameRef, file_header::FileHeader, frame::FrameKind, index::IndexPlace,
 };
 
 /// What all cursors of a trace share; nothing in it changes.
@@ -302,6 +302,9 @@ fn streams(
         }
         let what = match file.parts(frame, false) {
             Ok(parts) => match StreamDescription::parse(&parts) {
+                Some(description) if description.thread.is_some_and(|thread| thread.0 >= MAX_THREADS) => {
+                    "the stream's thread has a number that no recorder gives"
+                }
                 Some(description) if !descriptions.contains_key(&stream) => {
                     descriptions.insert(stream, description);
                     continue;

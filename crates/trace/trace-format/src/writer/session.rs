@@ -6,7 +6,7 @@ use memref::{ProcessId, RegionEvent, ThreadId};
 
 use super::{names::NameTable, options::CreateOptions, segment::PendingSegment, sink::SegmentSink};
 use crate::{
-    CounterRecord, Error, ModuleRecord, ProcessRecord, StreamKind, ThreadRecord, Trace,
+    CounterRecord, Error, MAX_THREADS, ModuleRecord, ProcessRecord, StreamKind, ThreadRecord, Trace,
     entry::{CounterEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamEntry},
 };
 
@@ -107,7 +107,7 @@ impl SessionTables {
     }
 
     pub(crate) fn add_thread(&mut self, record: &ThreadRecord) -> Option<ThreadId> {
-        let thread = u32::try_from(self.threads.len()).ok().filter(|&id| id != NONE_32).map(ThreadId)?;
+        let thread = u32::try_from(self.threads.len()).ok().filter(|&id| id < MAX_THREADS).map(ThreadId)?;
         let record = ThreadRecord { thread, ..record.clone() };
         self.push(&record);
         self.threads.push(record);
