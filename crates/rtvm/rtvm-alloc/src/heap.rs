@@ -2,9 +2,9 @@
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use rtvm::heap::{Blocks, RtAlloc};
+use rtvm::heap::{Blocks, RtAlloc, Waiting};
 use rtvm::{Error, HOST_PAGE_BYTES, RtHeap};
 
 use crate::cache::{BATCH, CLASSES, Overflow, ThreadCache};
@@ -16,8 +16,11 @@ const ARENA_ALIGN: usize = 2 << 20;
 pub const RETURN_BYTES: usize = 1 << 20;
 /// Fewer pages in a row are not given back: tags take one at either end.
 const FEWEST_PAGES: usize = 4;
-/// How long the helper sleeps where there is nothing to do.
-const HELPER_NAP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// How long the helper sleeps: a period of the heap's.
+static PERIOD: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Pages go back when nobody wanted them for so many periods. Taking a page again costs a fault, so what a program releases
+/// and soon asks for again stays.
+const RETURN_PERIODS: u8 = 5;
 
 /// What an arena is like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,8 +42,8 @@ pub struct Heap {
     shelves: [Shelf; CLASSES],
     base: *mut c_void,
     mapped: usize,
-    /// Set by `stop`, read by the helper.
-    stopping: AtomicBool,
+    /// Not zero: the helper ends. Written by `stop`; the helper sleeps on it.
+    stopping: AtomicU32,
     /// Written by the helper alone.
     returned: AtomicU64,
     /// The helper's thread, or zero. Written by who starts and stops it.
@@ -61,7 +64,7 @@ impl Heap {
             shelves: [const { Shelf::new() }; CLASSES],
             base: null_mut(),
             mapped: 0,
-            stopping: AtomicBool::new(false),
+            stopping: AtomicU32::new(0),
             returned: AtomicU64::new(0),
             helper: AtomicU64::new(0),
         }
@@ -199,12 +202,20 @@ impl Heap {
 
     /// Gives a part of what waits back to the kernel, now and by the calling thread. False where nothing waits. Linear in
     /// pages, but others can use the heap meanwhile.
+    pub fn return_some(&self) -> bool {
+        self.return_aged(0)
+    }
+
+    /// The same for what has waited for so many periods.
     ///
     /// Ranges that wait can have holes of pages that are gone already, or were never there. They are asked for first: the
     /// tags that taking a part out needs must not bring pages in.
-    pub fn return_some(&self) -> bool {
-        let waiting = |heap: &mut RtHeap| Ok(heap.waiting());
-        let Ok(Some((first, bytes))) = self.with(waiting) else { return false };
+    fn return_aged(&self, least_periods: u8) -> bool {
+        let waiting = self.with(|heap| Ok(heap.waiting()));
+        let Ok(Some(Waiting { first, bytes, periods })) = waiting else { return false };
+        if periods < least_periods {
+            return false;
+        }
         let mut resident = [0; RETURN_BYTES / HOST_PAGE_BYTES];
         let count = (bytes / HOST_PAGE_BYTES).min(resident.len());
         // SAFETY: pages of the arena, which stays mapped; a byte for each.
@@ -225,7 +236,11 @@ impl Heap {
             };
             return self.with(skip).is_ok();
         }
-        let begin = |heap: &mut RtHeap| Ok(heap.begin_return(present * HOST_PAGE_BYTES));
+        let begin = |heap: &mut RtHeap| {
+            // Not what came to be the next one meanwhile: which of its pages are there was not asked.
+            let same = heap.waiting().is_some_and(|next| next.first == first);
+            Ok(if same { heap.begin_return(present * HOST_PAGE_BYTES) } else { None })
+        };
         let Ok(Some(pages)) = self.with(begin) else { return true };
         // SAFETY: whole pages of the arena that no block has until `end_return`.
         let done = unsafe { libc::madvise(pages.pages.as_ptr().cast(), pages.bytes, libc::MADV_DONTNEED) };
@@ -243,11 +258,12 @@ impl Heap {
         extern "C" fn help(heap: *mut c_void) -> *mut c_void {
             // SAFETY: `start_helper`'s caller keeps the heap alive.
             let heap = unsafe { &*heap.cast::<Heap>() };
-            while !heap.stopping.load(Ordering::Relaxed) {
-                if !heap.return_some() {
-                    // SAFETY: a sleep.
-                    unsafe { libc::nanosleep(&HELPER_NAP, null_mut()) };
-                }
+            while heap.sleep() {
+                let passed = heap.with(|heap| {
+                    heap.pass_period();
+                    Ok(())
+                });
+                while passed.is_ok() && !heap.is_stopping() && heap.return_aged(RETURN_PERIODS) {}
             }
             null_mut()
         }
@@ -269,9 +285,24 @@ impl Heap {
         made == 0
     }
 
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed) != 0
+    }
+
+    /// Sleeps for a period, or until the helper is to end: false.
+    fn sleep(&self) -> bool {
+        let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: a word and a time that outlive the call.
+        unsafe { libc::syscall(libc::SYS_futex, self.stopping.as_ptr(), wait, 0, &raw const PERIOD) };
+        !self.is_stopping()
+    }
+
     /// Ends the helper and unmaps the arena.
     pub fn stop(&mut self) {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.stopping.store(1, Ordering::Relaxed);
+        let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: wakes who sleeps on a word of this heap.
+        unsafe { libc::syscall(libc::SYS_futex, self.stopping.as_ptr(), wake, 1) };
         let helper = self.helper.swap(0, Ordering::Relaxed);
         if helper != 0 {
             // SAFETY: our own thread, joined once.
@@ -306,4 +337,33 @@ fn prefault(start: *mut u8, bytes: usize) -> bool {
     // SAFETY: the pages of a new mapping, which nobody else knows.
     unsafe { libc::mlock(start.cast(), bytes) };
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_stay_until_nobody_wanted_them_for_a_while() {
+        let mut heap = Box::new(Heap::new());
+        // SAFETY: nobody uses it yet, and a box does not move.
+        unsafe { heap.map(Arena { bytes: 16 << 20, prefault: false }) }.expect("an arena");
+        let block = heap.with(|heap| heap.malloc(4 << 20)).expect("room");
+        // SAFETY: a live block of these bytes.
+        unsafe { block.as_ptr().write_bytes(1, 4 << 20) };
+        // SAFETY: not used any more.
+        heap.with(|heap| unsafe { heap.free(block) }).expect("a block");
+        for _ in 0..RETURN_PERIODS {
+            assert!(!heap.return_aged(RETURN_PERIODS));
+            let pass = |heap: &mut RtHeap| {
+                heap.pass_period();
+                Ok(())
+            };
+            heap.with(pass).expect("a heap");
+        }
+        assert_eq!(heap.returned_bytes(), 0);
+        while heap.return_aged(RETURN_PERIODS) {}
+        assert!(heap.returned_bytes() > 3 << 20, "{}", heap.returned_bytes());
+        heap.stop();
+    }
 }

@@ -1,5 +1,11 @@
 //! The arena as the memory of a heap: tags by pointer, control words beside it, and a list of free blocks whose pages wait to
 //! be given back.
+//!
+//! Each range that waits has the period in which it was released, so that pages go back only when nobody wanted them for a
+//! while. The list begins with what was released last. What is left of a range when a part of it is used keeps its period,
+//! and goes to the end of the list where it is the oldest: whatever the order of calls, the end of the list ages, and what
+//! was not used becomes its end. When ranges merge, the period of the larger one counts. A small block that comes and goes
+//! beside a large free one does not keep it young.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +15,15 @@ use crate::tlsf::{BlockSpan, CONTROL_WORDS, HeapMemory, Merge, TagWord};
 
 /// Bytes of a listed block that hold its tag, its links, the links of the list, and the range that waits.
 pub(super) const LISTED_BYTES: u64 = 64;
-const NEXT_DIRTY: u64 = 32;
-const PREVIOUS_DIRTY: u64 = 40;
+pub(super) const NEXT_DIRTY: u64 = 32;
+pub(super) const PREVIOUS_DIRTY: u64 = 40;
 const DIRTY_START: u64 = 48;
 const DIRTY_END: u64 = 56;
-const NONE: u64 = u64::MAX;
+/// No block.
+pub(super) const NONE: u64 = u64::MAX;
 const NO_RANGE: BlockSpan = BlockSpan { start: 0, end: 0 };
+/// The bits of the word at [`DIRTY_START`] that hold the period: pages have 256 bytes at least.
+const PERIOD_BITS: u64 = 0xff;
 /// Fewer pages than that are not worth the tags that giving them back takes, a page on either side.
 pub(super) const FEWEST_PAGES: u64 = 4;
 
@@ -34,6 +43,24 @@ fn common(a: BlockSpan, b: BlockSpan) -> BlockSpan {
     if both.is_empty() { NO_RANGE } else { both }
 }
 
+/// Pages that wait, and when they were released, in periods modulo 256.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaitingRange {
+    pub(super) pages: BlockSpan,
+    pub(super) period: u8,
+}
+
+const NOTHING: WaitingRange = WaitingRange { pages: NO_RANGE, period: 0 };
+
+impl WaitingRange {
+    /// The smallest range with both; the larger one's period.
+    fn with(self, other: Self) -> Self {
+        let bytes = |range: Self| if range.pages.is_empty() { 0 } else { range.pages.len() };
+        let larger = if bytes(self) > bytes(other) { self } else { other };
+        Self { pages: hull(self.pages, other.pages), period: larger.period }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct ArenaMemory {
@@ -41,10 +68,14 @@ pub(super) struct ArenaMemory {
     control: [u64; CONTROL_WORDS],
     /// Pages that are collected have this many bits; none are where it is `None`.
     page_bits: Option<u32>,
-    /// The first block of the list.
-    dirty: u64,
+    /// The first block of the list, which was put there last.
+    pub(super) newest: u64,
+    /// The last one.
+    pub(super) oldest: u64,
+    /// The period that runs.
+    pub(super) period: u8,
     /// What waits in the blocks that the running operation took off their lists.
-    pending: BlockSpan,
+    pending: WaitingRange,
     /// Whether the block that is being released has given its pages back already.
     clean: bool,
     #[cfg(test)]
@@ -57,8 +88,10 @@ impl ArenaMemory {
             base,
             control: [0; CONTROL_WORDS],
             page_bits,
-            dirty: NONE,
-            pending: NO_RANGE,
+            newest: NONE,
+            oldest: NONE,
+            period: 0,
+            pending: NOTHING,
             clean: false,
             #[cfg(test)]
             touches: core::cell::Cell::new(0),
@@ -68,7 +101,18 @@ impl ArenaMemory {
     /// An operation begins.
     #[inline]
     pub(super) fn begin(&mut self) {
-        self.pending = NO_RANGE;
+        self.pending = NOTHING;
+    }
+
+    /// The next period begins.
+    pub(super) fn pass_period(&mut self) {
+        self.period = self.period.wrapping_add(1);
+    }
+
+    /// Periods since one, modulo 256.
+    #[inline]
+    pub(super) fn age(&self, period: u8) -> u8 {
+        self.period.wrapping_sub(period)
     }
 
     fn touch(&self) {
@@ -117,50 +161,82 @@ impl ArenaMemory {
         (1 << self.page_bits.unwrap_or(12)) - 1
     }
 
-    /// A block with pages that wait, and these.
-    pub(super) fn some_dirty(&self) -> Option<(u64, BlockSpan)> {
-        let block = self.dirty;
-        let waits = || BlockSpan { start: self.word(block + DIRTY_START), end: self.word(block + DIRTY_END) };
-        (block != NONE).then(|| (block, waits()))
+    pub(super) fn waits(&self, block: u64) -> WaitingRange {
+        let (start, end) = (self.word(block + DIRTY_START), self.word(block + DIRTY_END));
+        WaitingRange {
+            pages: BlockSpan { start: start & !PERIOD_BITS, end },
+            period: (start & PERIOD_BITS) as u8,
+        }
     }
 
-    /// The first `bytes` bytes that wait in the first block of the list do so no longer.
+    fn set_waits(&mut self, block: u64, waits: WaitingRange) {
+        let pages = if waits.pages.is_empty() { NO_RANGE } else { waits.pages };
+        self.set_word(block + DIRTY_START, pages.start | u64::from(waits.period));
+        self.set_word(block + DIRTY_END, pages.end);
+    }
+
+    /// The block at the end of the list, what waits in it, and since how many periods.
+    pub(super) fn oldest_waiting(&self) -> Option<(u64, BlockSpan, u8)> {
+        let block = self.oldest;
+        (block != NONE).then(|| {
+            let waits = self.waits(block);
+            (block, waits.pages, self.age(waits.period))
+        })
+    }
+
+    /// The first `bytes` bytes that wait in the block at the end of the list do so no longer.
     pub(super) fn skip(&mut self, bytes: u64) {
-        let Some((block, waits)) = self.some_dirty() else { return };
-        let rest = BlockSpan { start: waits.start + bytes, end: waits.end };
-        if !self.is_linked(rest) {
+        let block = self.oldest;
+        if block == NONE {
+            return;
+        }
+        let mut waits = self.waits(block);
+        waits.pages.start += bytes;
+        if !self.is_linked(waits.pages) {
             self.unlink(block);
         }
-        let rest = if rest.is_empty() { NO_RANGE } else { rest };
-        self.set_word(block + DIRTY_START, rest.start);
-        self.set_word(block + DIRTY_END, rest.end);
+        self.set_waits(block, waits);
     }
 
     /// Whether a block with these pages is in the list: a few pages wait until more of their neighbours do.
     #[inline]
-    fn is_linked(&self, waits: BlockSpan) -> bool {
+    pub(super) fn is_linked(&self, waits: BlockSpan) -> bool {
         !waits.is_empty() && waits.len() >= FEWEST_PAGES * (self.page_mask() + 1)
     }
 
-    fn link(&mut self, block: u64) {
-        let next = self.dirty;
+    /// Puts a block at the beginning of the list, or at its end where nothing there waits for longer.
+    fn link(&mut self, block: u64, period: u8) {
+        let (next, last) = (self.newest, self.oldest);
+        let age = self.age(period);
+        // One word of the last block; not where the pages were released just now, as most are.
+        if age > 0 && last != NONE && age >= self.age(self.word(last + DIRTY_START) as u8) {
+            self.set_word(block + NEXT_DIRTY, NONE);
+            self.set_word(block + PREVIOUS_DIRTY, last);
+            self.set_word(last + NEXT_DIRTY, block);
+            self.oldest = block;
+            return;
+        }
         self.set_word(block + NEXT_DIRTY, next);
         self.set_word(block + PREVIOUS_DIRTY, NONE);
         if next != NONE {
             self.set_word(next + PREVIOUS_DIRTY, block);
+        } else {
+            self.oldest = block;
         }
-        self.dirty = block;
+        self.newest = block;
     }
 
     fn unlink(&mut self, block: u64) {
         let (next, previous) = (self.word(block + NEXT_DIRTY), self.word(block + PREVIOUS_DIRTY));
         if next != NONE {
             self.set_word(next + PREVIOUS_DIRTY, previous);
+        } else {
+            self.oldest = previous;
         }
         if previous != NONE {
             self.set_word(previous + NEXT_DIRTY, next);
         } else {
-            self.dirty = next;
+            self.newest = next;
         }
     }
 }
@@ -219,14 +295,16 @@ impl HeapMemory for ArenaMemory {
             // The page with the tag of the rest, which was cut off there and waits: now it is whole.
             let start = merge.freed.end & !mask;
             let shared = BlockSpan { start, end: start + mask + 1 };
-            if merge.right && self.pending.start == shared.end { shared } else { NO_RANGE }
+            let beside = merge.right && self.pending.pages.start == shared.end;
+            WaitingRange { pages: if beside { shared } else { NO_RANGE }, period: self.pending.period }
         } else {
             // Its own bytes; the pages that it shared with free neighbours come with it.
-            BlockSpan { start: merge.freed.start & !mask, end: (merge.freed.end + mask) & !mask }
+            let pages = BlockSpan { start: merge.freed.start & !mask, end: (merge.freed.end + mask) & !mask };
+            WaitingRange { pages, period: self.period }
         };
-        self.pending = hull(self.pending, own);
-        self.pending = common(self.pending, self.whole_bytes(merge.merged));
-        !self.pending.is_empty()
+        self.pending = self.pending.with(own);
+        self.pending.pages = common(self.pending.pages, self.whole_bytes(merge.merged));
+        !self.pending.pages.is_empty()
     }
 
     #[inline]
@@ -240,22 +318,18 @@ impl HeapMemory for ArenaMemory {
             return;
         }
         if on {
-            let waits = common(self.pending, whole);
-            self.set_word(block.start + DIRTY_START, waits.start);
-            self.set_word(block.start + DIRTY_END, waits.end);
-            if self.is_linked(waits) {
-                self.link(block.start);
+            let waits = WaitingRange { pages: common(self.pending.pages, whole), ..self.pending };
+            self.set_waits(block.start, waits);
+            if self.is_linked(waits.pages) {
+                self.link(block.start, waits.period);
             }
             return;
         }
-        let waits = BlockSpan {
-            start: self.word(block.start + DIRTY_START),
-            end: self.word(block.start + DIRTY_END),
-        };
-        if self.is_linked(waits) {
+        let waits = self.waits(block.start);
+        if self.is_linked(waits.pages) {
             self.unlink(block.start);
         }
-        self.pending = hull(self.pending, waits);
+        self.pending = self.pending.with(waits);
     }
 
     fn copy(&mut self, from: u64, to: u64, bytes: u64) -> Result<(), Error> {

@@ -9,6 +9,7 @@ use std::alloc::Layout;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::arena::{NEXT_DIRTY, NONE, PREVIOUS_DIRTY};
 use super::*;
 use crate::HOST_PAGE_BYTES;
 use crate::tlsf::{CONTROL_WORDS, TagWord};
@@ -45,6 +46,7 @@ enum HeapStep {
     Free(u64),
     Realloc(u64, usize),
     GiveBack,
+    PassPeriod,
 }
 
 struct StateSearch {
@@ -99,7 +101,7 @@ impl StateSearch {
             }
         }
         let memory = self.heap.tlsf.memory_mut();
-        words.extend(memory.some_dirty().map(|(block, _)| block));
+        words.extend([memory.newest, memory.oldest, u64::from(memory.period)]);
         let control = (0..CONTROL_WORDS).map(|index| (index as u64, memory.control(index)));
         words.extend(
             control.filter(|(_, word)| *word != 0).flat_map(|(index, word)| [u64::MAX - index, word]),
@@ -146,6 +148,7 @@ impl StateSearch {
                     self.no_block_was_large_enough(bytes);
                 }
             }
+            HeapStep::PassPeriod => self.heap.pass_period(),
             HeapStep::GiveBack => {
                 most = u64::MAX;
                 if let Some(pages) = self.heap.begin_return(self.scope.arena_bytes) {
@@ -180,6 +183,41 @@ impl StateSearch {
         assert_eq!(census.used_blocks + self.heap.out_blocks, used, "{:?}", self.path);
         let beside = blocks.windows(2).any(|pair| pair[0].is_free && pair[1].is_free);
         assert!(!beside, "two free blocks beside each other: {:?}", self.path);
+        self.list_is_whole(&blocks);
+    }
+
+    /// The list of pages that wait has the same blocks in both directions: those with enough pages, each once.
+    fn list_is_whole(&self, blocks: &[SeenBlock]) {
+        let memory = self.heap.tlsf.memory();
+        let mut expected: Vec<u64> = Vec::new();
+        for block in blocks.iter().filter(|block| block.is_free) {
+            let span = BlockSpan { start: block.start, end: block.start + block.bytes };
+            let is_dirty = self.word(block.start + TagWord::Size.offset()) & DIRTY != 0;
+            if is_dirty && !memory.whole_bytes(span).is_empty() {
+                let waits = memory.waits(block.start).pages;
+                assert!(
+                    waits.is_empty() || (span.start < waits.start && waits.end <= span.end),
+                    "{:?}",
+                    self.path
+                );
+                expected.extend(memory.is_linked(waits).then_some(block.start));
+            }
+        }
+        let walk = |first: u64, link: u64| {
+            let mut found = Vec::new();
+            let mut at = first;
+            while at != NONE && found.len() <= expected.len() {
+                found.push(at);
+                at = self.word(at + link);
+            }
+            found
+        };
+        let (mut forward, mut backward) =
+            (walk(memory.newest, NEXT_DIRTY), walk(memory.oldest, PREVIOUS_DIRTY));
+        backward.reverse();
+        assert_eq!(forward, backward, "{:?}", self.path);
+        forward.sort_unstable();
+        assert_eq!(forward, expected, "{:?}", self.path);
     }
 
     /// No other address is a block: freeing it is refused, and changes nothing.
@@ -204,7 +242,7 @@ impl StateSearch {
             steps.extend(self.scope.requests.iter().map(|bytes| HeapStep::Realloc(addr, *bytes)));
         }
         if self.scope.page_bytes.is_some() {
-            steps.push(HeapStep::GiveBack);
+            steps.extend([HeapStep::GiveBack, HeapStep::PassPeriod]);
         }
         steps
     }

@@ -52,6 +52,17 @@ pub struct Return {
 // SAFETY: it names memory that nobody uses until it goes back to the heap.
 unsafe impl Send for Return {}
 
+/// Released pages that can be given back next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The first page.
+    pub first: NonNull<u8>,
+    /// Bytes, a multiple of the page size.
+    pub bytes: usize,
+    /// Calls of [`RtHeap::pass_period`] since most of them were released, modulo 256.
+    pub periods: u8,
+}
+
 impl RtHeap {
     /// A heap over `bytes` bytes at `base`. With `page_bytes`, released pages of that size are collected for
     /// [`RtHeap::begin_return`]; without, all memory stays.
@@ -212,30 +223,35 @@ impl RtHeap {
         self.tlsf.usable(addr).map(|bytes| bytes as usize).map_err(|e| self.shown(e))
     }
 
-    /// The released pages that come next to be given back: where, and how many bytes. Constant time.
-    pub fn waiting(&self) -> Option<(NonNull<u8>, usize)> {
-        let (_, waits) = self.tlsf.memory().some_dirty()?;
-        Some((self.pointer(waits.start), waits.len() as usize))
+    /// The released pages that come next to be given back: those that have waited for longest. Constant time.
+    pub fn waiting(&self) -> Option<Waiting> {
+        let (_, waits, periods) = self.tlsf.memory().oldest_waiting()?;
+        Some(Waiting { first: self.pointer(waits.start), bytes: waits.len() as usize, periods })
+    }
+
+    /// Another period has passed, by which the age of released pages is counted: how long one is, the caller knows.
+    pub fn pass_period(&mut self) {
+        self.tlsf.memory_mut().pass_period();
     }
 
     /// Forgets the first `bytes` bytes, whole pages, of what [`RtHeap::waiting`] said, if it still says `first`: they are
     /// not resident, and giving them back would first touch them. Constant time.
     pub fn skip_waiting(&mut self, first: NonNull<u8>, bytes: usize) {
         let page = self.tlsf.memory().page_mask() as usize + 1;
-        if self.waiting().is_some_and(|(next, there)| next == first && bytes <= there)
+        if self.waiting().is_some_and(|next| next.first == first && bytes <= next.bytes)
             && bytes.is_multiple_of(page)
         {
             self.tlsf.memory_mut().skip(bytes as u64);
         }
     }
 
-    /// Takes up to `most` bytes of released pages out of the heap, so that they can be unmapped while others use it.
-    /// Constant time. `None` where there is nothing to give back.
+    /// Takes up to `most` bytes of the pages that [`RtHeap::waiting`] names out of the heap, so that they can be unmapped
+    /// while others use it. Constant time. `None` where there is nothing to give back.
     ///
     /// Taking out writes tags, into the first and the last of these pages: none that was not used gets used by it.
     pub fn begin_return(&mut self, most: usize) -> Option<Return> {
         self.begin();
-        let (start, waits) = self.tlsf.memory().some_dirty()?;
+        let (start, waits, _) = self.tlsf.memory().oldest_waiting()?;
         // A tag that was written over: nothing is given back from there.
         let block_end = self.tlsf.free_end(start).ok()?;
         let mask = self.tlsf.memory().page_mask();

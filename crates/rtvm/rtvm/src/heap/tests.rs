@@ -109,6 +109,7 @@ fn long_run(page: Option<usize>, seed: u64, steps: u32, most: u64) -> [u64; 3] {
                     live.insert(moved, (bytes, byte));
                 }
             }
+            _ if random.below(2) == 0 => heap.pass_period(),
             _ => drop(give_back(&mut heap, 1 << (8 + random.below(10)))),
         }
         if round % 500 == 0 {
@@ -163,6 +164,102 @@ fn released_pages_are_given_back_once() {
     unsafe { heap.free(guard) }.unwrap();
     give_back(&mut heap, 40_000);
     assert_eq!(heap.check().unwrap().free_blocks, 1);
+}
+
+/// What waits, in periods, as the end of the list says.
+fn oldest(heap: &RtHeap) -> Option<(usize, u8)> {
+    heap.waiting().map(|waiting| (waiting.bytes / HOST_PAGE_BYTES, waiting.periods))
+}
+
+#[test]
+fn pages_go_back_in_the_order_in_which_they_were_released() {
+    let arena = Arena::new(1 << 20);
+    let mut heap = arena.heap(Some(HOST_PAGE_BYTES));
+    let [a, b, c] = [10, 20, 30].map(|pages| {
+        let block = heap.malloc(pages * HOST_PAGE_BYTES).unwrap();
+        heap.malloc(10).unwrap();
+        block
+    });
+    for block in [b, a, c] {
+        // SAFETY: not used any more.
+        unsafe { heap.free(block) }.unwrap();
+        heap.pass_period();
+    }
+    // A page less than was asked for: the first one holds the tag.
+    for (pages, periods) in [(19, 3), (9, 2), (29, 1)] {
+        assert_eq!(oldest(&heap), Some((pages, periods)));
+        let back = heap.begin_return(1 << 20).unwrap();
+        assert_eq!(back.bytes, pages * HOST_PAGE_BYTES);
+        heap.end_return(back).unwrap();
+    }
+    assert_eq!(oldest(&heap), None);
+}
+
+#[test]
+fn what_is_used_again_is_young_and_what_is_left_of_it_is_not() {
+    let arena = Arena::new(1 << 20);
+    let mut heap = arena.heap(Some(HOST_PAGE_BYTES));
+    let block = heap.malloc(60 * HOST_PAGE_BYTES).unwrap();
+    let other = heap.malloc(20 * HOST_PAGE_BYTES).unwrap();
+    let rest = heap.malloc(160 * HOST_PAGE_BYTES).unwrap();
+    heap.pass_period();
+    for freed in [block, rest] {
+        // SAFETY: not used any more.
+        unsafe { heap.free(freed) }.unwrap();
+    }
+    (0..7).for_each(|_| heap.pass_period());
+    // A part of the first one is used, and released again beside what is left: that is larger, and keeps its age.
+    for _ in 0..3 {
+        let part = heap.malloc(20 * HOST_PAGE_BYTES).unwrap();
+        assert!(part < other, "the smallest that fits");
+        assert_eq!(oldest(&heap).map(|(_, periods)| periods), Some(7));
+        // SAFETY: not used any more.
+        unsafe { heap.free(part) }.unwrap();
+    }
+    // Most of it was used.
+    let most = heap.malloc(50 * HOST_PAGE_BYTES).unwrap();
+    // SAFETY: not used any more.
+    unsafe { heap.free(most) }.unwrap();
+    let mut ages = Vec::new();
+    while let Some(waiting) = heap.waiting() {
+        ages.push(waiting.periods);
+        heap.skip_waiting(waiting.first, waiting.bytes);
+    }
+    assert_eq!(ages, [7, 0]);
+}
+
+/// A program that uses a little of a large released range again and again must not keep all of it.
+#[test]
+fn the_end_of_the_list_ages_whatever_a_program_does() {
+    let arena = Arena::new(1 << 20);
+    let mut heap = arena.heap(Some(256));
+    let mut random = Random::new(5);
+    let mut live: Vec<NonNull<u8>> = (0..400).filter_map(|_| heap.malloc(2000).ok()).collect();
+    let mut returned = 0;
+    for period in 0..200 {
+        for _ in 0..20 {
+            if live.len() > 100 || random.below(2) == 0 {
+                let Some(at) = (!live.is_empty()).then(|| random.below(live.len() as u64) as usize) else {
+                    continue;
+                };
+                // SAFETY: not used any more.
+                unsafe { heap.free(live.swap_remove(at)) }.unwrap();
+            } else {
+                live.extend(heap.malloc(random.below(4000) as usize));
+            }
+        }
+        heap.pass_period();
+        while heap.waiting().is_some_and(|waiting| waiting.periods >= 5) {
+            if let Some(back) = heap.begin_return(1 << 20) {
+                returned += back.bytes;
+                heap.end_return(back).unwrap();
+            }
+        }
+        if period % 20 == 0 {
+            heap.check().unwrap();
+        }
+    }
+    assert!(returned > 500_000, "{returned} bytes of the 600,000 that were not needed any more");
 }
 
 /// Growing in place freed the rest of the arena as if it had been used, and giving it back wrote a tag into each part.
