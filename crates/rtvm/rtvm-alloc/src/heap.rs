@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rtvm::heap::{Blocks, RtAlloc, Waiting};
 use rtvm::{Error, HOST_PAGE_BYTES, RtHeap};
 
-use crate::cache::{BATCH, CLASSES, Overflow, ThreadCache};
+use crate::cache::{Overflow, ThreadCache};
+use crate::classes::{CLASSES, class_bytes, class_of_block, class_with_room};
 use crate::{PiMutex, Shelf};
 
 /// Alignment of arenas, and so the largest alignment that a block can have.
@@ -127,24 +128,60 @@ impl Heap {
         self.alloc.with(call)
     }
 
-    /// malloc through a thread's cache. Without the lock where the cache, its spare magazine or a shelf has a block: a constant number
-    /// of words. Otherwise under the lock for at most [`BATCH`] times [`rtvm::heap::MALLOC_TOUCHES`] words.
+    /// malloc through a thread's cache. Without the lock where the cache, its spare magazine or a shelf has a block: a constant
+    /// number of words. Otherwise under the lock for at most [`BATCH`](crate::BATCH) times [`rtvm::heap::MALLOC_TOUCHES`] words.
     ///
     /// # Errors
     /// As [`RtHeap::malloc`].
+    #[inline]
     pub fn malloc(&self, cache: &mut ThreadCache, bytes: usize) -> Result<NonNull<u8>, Error> {
-        let class = RtHeap::block_bytes(bytes).and_then(ThreadCache::class);
+        let class = RtHeap::block_bytes(bytes).and_then(class_with_room);
         let (Some(class), Some(blocks)) = (class, self.blocks) else {
             return self.with(|heap| heap.malloc(bytes));
         };
-        if let Some(block) = cache.take(class, &self.shelves[class], blocks) {
-            return Ok(block);
+        match cache.take(class, &self.shelves[class], blocks) {
+            Some(block) => Ok(block),
+            None => self.make(cache, class, bytes, blocks),
         }
+    }
+
+    /// What [`Heap::malloc`] does in most calls: a block of the thread's current magazine. It calls nothing, and so keeps the
+    /// processor's registers.
+    #[inline(always)]
+    pub fn malloc_quickly(&self, cache: &mut ThreadCache, bytes: usize) -> Option<NonNull<u8>> {
+        let class = RtHeap::block_bytes(bytes).and_then(class_with_room)?;
+        cache.take_quickly(class, self.blocks?)
+    }
+
+    /// What [`Heap::free`] does in most calls: into the thread's current magazine. `false`: nothing was done.
+    ///
+    /// # Safety
+    /// As [`RtHeap::free`].
+    #[inline(always)]
+    pub unsafe fn free_quickly(&self, cache: &mut ThreadCache, block: NonNull<u8>) -> bool {
+        let Some(blocks) = self.blocks else { return false };
+        let Ok(bytes) = blocks.used_bytes(block) else { return false };
+        class_of_block(bytes).is_some_and(|class| cache.put_quickly(class, block, blocks))
+    }
+
+    /// A block of a class of which nobody has one, and a few more.
+    #[cold]
+    fn make(
+        &self,
+        cache: &mut ThreadCache,
+        class: usize,
+        bytes: usize,
+        blocks: Blocks,
+    ) -> Result<NonNull<u8>, Error> {
         self.with(|heap| {
-            let first = heap.malloc(bytes)?;
-            for _ in 1..BATCH {
+            let whole = class_bytes(class) - rtvm::tlsf::TAG_BYTES as usize;
+            let Ok(first) = heap.malloc(whole) else {
+                // Where memory is short, a block that is just large enough.
+                return heap.malloc(bytes);
+            };
+            for _ in 1..cache.ask(class) {
                 // None left is no failure: the first one is there.
-                let Ok(block) = heap.malloc(bytes) else { break };
+                let Ok(block) = heap.malloc(whole) else { break };
                 cache.fill(class, block, blocks);
             }
             Ok(first)
@@ -152,16 +189,18 @@ impl Heap {
     }
 
     /// free through a thread's cache, whichever thread the block was given to. Without the lock but where both magazines of
-    /// its class and the shelf are full: then under it for at most [`BATCH`] times [`rtvm::heap::FREE_TOUCHES`] words.
+    /// its class and the shelf are full: then under it for at most [`BATCH`](crate::BATCH) times [`rtvm::heap::FREE_TOUCHES`]
+    /// words.
     ///
     /// # Safety
     /// As [`RtHeap::free`].
     ///
     /// # Errors
     /// As [`RtHeap::free`].
+    #[inline]
     pub unsafe fn free(&self, cache: &mut ThreadCache, block: NonNull<u8>) -> Result<(), Error> {
         let Some(blocks) = self.blocks else { return Err(Error::NotABlock { addr: block.as_ptr() as u64 }) };
-        let Some(class) = ThreadCache::class(blocks.used_bytes(block)?) else {
+        let Some(class) = class_of_block(blocks.used_bytes(block)?) else {
             // SAFETY: given up by the caller.
             return self.with(|heap| unsafe { heap.free(block) });
         };
@@ -171,6 +210,31 @@ impl Heap {
         }
     }
 
+    /// realloc for a program whose threads have caches: without the lock where the block's class is the right one already.
+    /// Otherwise as [`RtHeap::realloc`], to a size of a class.
+    ///
+    /// # Safety
+    /// As [`RtHeap::realloc`].
+    ///
+    /// # Errors
+    /// As [`RtHeap::realloc`].
+    pub unsafe fn realloc(&self, block: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>, Error> {
+        let Some(blocks) = self.blocks else { return Err(Error::NotABlock { addr: block.as_ptr() as u64 }) };
+        let Some(class) = RtHeap::block_bytes(bytes).and_then(class_with_room) else {
+            // SAFETY: the caller gives the old place up where this succeeds.
+            return self.with(|heap| unsafe { heap.realloc(block, bytes) });
+        };
+        if class_of_block(blocks.used_bytes(block)?) == Some(class) {
+            return Ok(block);
+        }
+        let whole = class_bytes(class) - rtvm::tlsf::TAG_BYTES as usize;
+        self.with(|heap| {
+            // SAFETY: the caller gives the old place up where this succeeds; where it does not, the block is as it was.
+            unsafe { heap.realloc(block, whole).or_else(|_| heap.realloc(block, bytes)) }
+        })
+    }
+
+    #[cold]
     fn release(&self, mut overflow: Overflow, blocks: Blocks) -> Result<(), Error> {
         self.with(|heap| {
             while let Some(block) = overflow.next(blocks) {

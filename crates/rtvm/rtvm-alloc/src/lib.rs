@@ -1,11 +1,13 @@
 //! The real-time heap ([`rtvm::RtHeap`]) with arenas from the kernel, a lock that real-time threads can wait for, and the
-//! helper that gives pages back; before it, caches of small blocks, one a thread ([`ThreadCache`]).
+//! helper that gives pages back; before it, caches of blocks of up to 64 KiB, one a thread ([`ThreadCache`]).
 //!
 //! [`Heap`] is what both the C interface (`crates/rtvm/rtvm-capi`) and the preloaded malloc (`crates/rtvm/rtvm-preload`) are made of. No
 //! call of the heap makes a system call but for the lock where it is contended.
 
 #[cfg(not(loom))]
 mod cache;
+#[cfg(not(loom))]
+mod classes;
 mod depot;
 #[cfg(not(loom))]
 mod heap;
@@ -13,7 +15,9 @@ mod heap;
 mod mutex;
 
 #[cfg(not(loom))]
-pub use cache::{BATCH, MOST_BYTES, SHELF_BYTES, THREAD_BYTES, ThreadCache};
+pub use cache::{SHELF_BYTES, THREAD_BYTES, ThreadCache};
+#[cfg(not(loom))]
+pub use classes::{BATCH, MOST_BYTES};
 pub use depot::{SLOTS, Shelf};
 #[cfg(not(loom))]
 pub use heap::{Arena, Heap, RETURN_BYTES};

@@ -2,7 +2,7 @@
 //!
 //! `MEMTAP_RTMALLOC_BYTES` sets the size of the arena (64 GiB of address space otherwise), `MEMTAP_RTMALLOC_PREFAULT=1` makes
 //! all of it present from the start. Without prefault a helper thread gives released pages back, unless
-//! `MEMTAP_RTMALLOC_HELPER=0`; a forked child has none. Threads have caches of small blocks unless
+//! `MEMTAP_RTMALLOC_HELPER=0`; a forked child has none. Threads have caches of blocks of up to 64 KiB unless
 //! `MEMTAP_RTMALLOC_CACHE=0`. What malloc(3) calls undefined -
 //! freeing twice, freeing what is no block, a tag written over - ends the program with one line, as the C library does.
 
@@ -13,9 +13,10 @@ use std::ffi::{c_char, c_int, c_void};
 use std::fmt::Write;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rtvm::heap::RawLock;
-use rtvm::{Error, HOST_PAGE_BYTES, RtHeap};
+use rtvm::{Error, HOST_PAGE_BYTES};
 use rtvm_alloc::{Arena, Heap};
 
 /// Address space that the arena takes where nothing else is said; pages come when they are touched.
@@ -35,6 +36,9 @@ static SLOT: ProcessHeap = ProcessHeap {
     heap: UnsafeCell::new(MaybeUninit::uninit()),
     once: UnsafeCell::new(libc::PTHREAD_ONCE_INIT),
 };
+
+/// Whether `start` is done. Written by it alone, with release; who reads it with acquire sees the heap.
+static IS_MADE: AtomicBool = AtomicBool::new(false);
 
 /// A line without an allocation.
 struct Line {
@@ -84,16 +88,34 @@ extern "C" fn start() {
     if let Err(error) = unsafe { heap.map(Arena { bytes, prefault }) } {
         die("no arena (MEMTAP_RTMALLOC_BYTES sets its size)", &error);
     }
+    IS_MADE.store(true, Ordering::Release);
     // SAFETY: registers our own functions.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
 }
 
+#[inline]
 pub(crate) fn heap() -> &'static Heap {
-    // SAFETY: pthread_once orders `start` before its return, in every thread.
-    unsafe {
-        libc::pthread_once(SLOT.once.get(), start);
-        (*SLOT.heap.get()).assume_init_ref()
+    if !IS_MADE.load(Ordering::Acquire) {
+        make();
     }
+    // SAFETY: `start` came before: by the flag, or by pthread_once.
+    unsafe { made_heap() }
+}
+
+/// The heap, by those who know that there is one.
+///
+/// # Safety
+/// `start` has returned, and the caller saw something that was written after it.
+#[inline(always)]
+pub(crate) unsafe fn made_heap() -> &'static Heap {
+    // SAFETY: written by `start`, and never again.
+    unsafe { (*SLOT.heap.get()).assume_init_ref() }
+}
+
+#[cold]
+fn make() {
+    // SAFETY: a function of ours, once.
+    unsafe { libc::pthread_once(SLOT.once.get(), start) };
 }
 
 extern "C" fn before_fork() {
@@ -134,12 +156,8 @@ fn set_errno(code: c_int) {
     unsafe { *libc::__errno_location() = code };
 }
 
-/// A block, or null with errno.
-fn allocate(what: &str, call: impl FnOnce(&mut RtHeap) -> Result<NonNull<u8>, Error>) -> *mut c_void {
-    answer(what, heap().with(call))
-}
-
 /// A block from the thread's cache, where it has one.
+#[inline]
 fn take(bytes: usize) -> Result<NonNull<u8>, Error> {
     let heap = heap();
     thread::with_cache(heap, |cache| match cache {
@@ -148,6 +166,16 @@ fn take(bytes: usize) -> Result<NonNull<u8>, Error> {
     })
 }
 
+/// Every block lies at a multiple of 16: where that is enough, caches have it.
+fn take_aligned(align: usize, bytes: usize) -> Result<NonNull<u8>, Error> {
+    if align.is_power_of_two() && align <= 16 {
+        return take(bytes);
+    }
+    heap().with(|heap| heap.memalign(align, bytes))
+}
+
+/// A block, or null with errno.
+#[inline]
 fn answer(what: &str, made: Result<NonNull<u8>, Error>) -> *mut c_void {
     match made {
         Ok(block) => block.as_ptr().cast(),
@@ -166,6 +194,15 @@ fn answer(what: &str, made: Result<NonNull<u8>, Error>) -> *mut c_void {
 /// malloc(3)
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
+    if let Some(Some(block)) = thread::with_ready_cache(|heap, cache| heap.malloc_quickly(cache, bytes)) {
+        return block.as_ptr().cast();
+    }
+    malloc_slowly(bytes)
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_slowly(bytes: usize) -> *mut c_void {
     answer("malloc", take(bytes))
 }
 
@@ -191,7 +228,18 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
     let Some(block) = NonNull::new(block.cast::<u8>()) else { return };
-    // SAFETY: given up by the caller.
+    // SAFETY: the caller gives the block up.
+    if thread::with_ready_cache(|heap, cache| unsafe { heap.free_quickly(cache, block) }) != Some(true) {
+        // SAFETY: the caller gives the block up, and it was not released yet.
+        unsafe { free_slowly(block) };
+    }
+}
+
+/// # Safety
+/// As `free`.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn free_slowly(block: NonNull<u8>) {
     let heap = heap();
     let freed = thread::with_cache(heap, |cache| match cache {
         // SAFETY: the caller gives the block up.
@@ -216,8 +264,17 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_voi
         unsafe { free(block) };
         return null_mut();
     }
-    // SAFETY: the caller gives the old block up where this succeeds.
-    allocate("realloc", |heap| unsafe { heap.realloc(old, bytes) })
+    let heap = heap();
+    answer(
+        "realloc",
+        if thread::are_caches_on() {
+            // SAFETY: the caller gives the old block up where this succeeds.
+            unsafe { heap.realloc(old, bytes) }
+        } else {
+            // SAFETY: the caller gives the old block up where this succeeds.
+            heap.with(|heap| unsafe { heap.realloc(old, bytes) })
+        },
+    )
 }
 
 /// reallocarray(3)
@@ -237,7 +294,7 @@ pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: us
 /// memalign(3)
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, bytes: usize) -> *mut c_void {
-    allocate("memalign", |heap| heap.memalign(align, bytes))
+    answer("memalign", take_aligned(align, bytes))
 }
 
 /// aligned_alloc(3)
@@ -255,7 +312,7 @@ pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, byt
     if !align.is_power_of_two() || align < size_of::<*mut c_void>() {
         return libc::EINVAL;
     }
-    match heap().with(|heap| heap.memalign(align, bytes)) {
+    match take_aligned(align, bytes) {
         Ok(block) => {
             // SAFETY: a place of the caller's.
             unsafe { out.write(block.as_ptr().cast()) };

@@ -5,7 +5,7 @@
 
 use std::arch::{asm, global_asm};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use rtvm_alloc::{Heap, ThreadCache};
 
@@ -27,6 +27,7 @@ const NONE: usize = 1;
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// This thread's word: 0 at first, [`NONE`], or its cache.
+#[inline]
 fn word() -> *mut usize {
     let at: *mut usize;
     // SAFETY: the initial-exec model's address of this thread's copy of the symbol above.
@@ -49,7 +50,13 @@ pub(crate) fn prepare() {
     }
 }
 
+/// Whether threads have caches at all.
+pub(crate) fn are_caches_on() -> bool {
+    KEY.load(Ordering::Acquire) != 0
+}
+
 /// Calls with the thread's cache, if it has one.
+#[inline]
 pub(crate) fn with_cache<R>(heap: &Heap, call: impl FnOnce(Option<&mut ThreadCache>) -> R) -> R {
     // SAFETY: this thread's own word.
     let mut value = unsafe { *word() };
@@ -67,6 +74,27 @@ pub(crate) fn with_cache<R>(heap: &Heap, call: impl FnOnce(Option<&mut ThreadCac
         let result = call(Some(&mut *(value as *mut ThreadCache)));
         *word() = value;
         result
+    }
+}
+
+/// Calls with the thread's cache, if it has one already: then there is a heap, too. `call` should call nothing itself.
+#[inline(always)]
+pub(crate) fn with_ready_cache<R>(call: impl FnOnce(&Heap, &mut ThreadCache) -> R) -> Option<R> {
+    let word = word();
+    // SAFETY: this thread's own word.
+    let value = unsafe { *word };
+    if value <= NONE {
+        return None;
+    }
+    // The word says "none" meanwhile, for signal handlers: nothing may be moved over these writes.
+    // SAFETY: this thread's own word, and its own cache, which `make` wrote after the heap was there.
+    unsafe {
+        word.write_volatile(NONE);
+        compiler_fence(Ordering::SeqCst);
+        let result = call(crate::made_heap(), &mut *(value as *mut ThreadCache));
+        compiler_fence(Ordering::SeqCst);
+        word.write_volatile(value);
+        Some(result)
     }
 }
 
