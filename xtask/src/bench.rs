@@ -21,8 +21,13 @@ pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
         "probes" => bench_probes::run(rest),
         "watch" => bench_watch::run(rest),
         "rtvm" => of_crate("rtvm", rest),
+        "rtvm-alloc" => {
+            // The library that is preloaded lies beside the example's folder.
+            shell::run(&["cargo", "build", "--release", "-p", "rtvm-preload"])?;
+            of_crate("rtvm-alloc", rest)
+        }
         other => bail!(
-            "nothing to measure under the name {other:?}: record, translate, answers, types, findings, machine, store, network, probes, watch, rtvm"
+            "nothing to measure under the name {other:?}: record, translate, answers, types, findings, machine, store, network, probes, watch, rtvm, rtvm-alloc"
         ),
     }
 }

@@ -49,6 +49,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   bench store [FILE...]      the encoders, on files of 32-byte entries (also .xz) or on programs that memtap records
   bench probes [PART...]     probes beside XRay, uprobes, a hooking crate and the paper: layer, others, profiler, figures
   bench rtvm                 the benchmarks of that part
+  bench rtvm-alloc [--threads LIST] [--sizes LIST] [--frees own,foreign] [--rounds N] [--mallocs LIST]
+                             threads that allocate and release under glibc, libmemtap_rtmalloc, jemalloc and mimalloc, in one table
   stress probes [TOGGLES]    patch sites under load and check each execution; 100,000,000 if not given
   stress kills [KILLS]       recorders and servers killed at random moments, and what is lost; 200 if not given
   differ [SEED[-SEED]]       programs drawn from seeds, natively and by both tracers: what is not the same, by the fewest steps; 1-20
