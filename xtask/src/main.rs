@@ -47,6 +47,7 @@ const USAGE: &str = "usage: cargo xtask TASK
                              small programs whose errors are known, judged by memtap, memcheck and AddressSanitizer, in one table
   bench machine              one table: QEMU alone, with an empty plugin, and memtap, over a boot of Linux
   bench store [FILE...]      the encoders, on files of 32-byte entries (also .xz) or on programs that memtap records
+  bench network              recording to a server: Unix socket, TCP, and TCP with a round trip of 50 ms
   bench probes [PART...]     probes beside XRay, uprobes, a hooking crate and the paper: layer, others, profiler, figures
   bench rtvm                 the benchmarks of that part
   bench rtvm-alloc [--threads LIST] [--sizes LIST] [--frees own,foreign] [--rounds N] [--mallocs LIST]
