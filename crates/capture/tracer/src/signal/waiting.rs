@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use libc::{SI_TKILL, SI_USER};
+use libc::SI_TKILL;
 use tracee::frame::{SigInfo, UContext};
 use tracee::sys;
 
@@ -143,21 +143,15 @@ pub(crate) fn send_pending_again(thread: &mut TracedThread) {
     }
 }
 
-/// One that kill(2) sent to the process waits for the process again: one for the thread that waits beside it is another.
 pub(crate) fn send_again(pending: &WaitingSignal) {
-    let (pid, tid, signal) = (sys::getpid() as usize, sys::gettid() as usize, pending.signal as usize);
-    let info = &raw const pending.info as usize;
-    let (call, args) = match pending.info.code {
-        // By the thread's number, which the kernel asks for where a sender is named. It is the process's signal all the same.
-        SI_USER => (libc::SYS_rt_sigqueueinfo, [tid, signal, info, 0, 0, 0]),
-        _ => (libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal, info, 0, 0]),
-    };
+    let (pid, tid) = (sys::getpid() as usize, sys::gettid() as usize);
+    let args = [pid, tid, pending.signal as usize, &raw const pending.info as usize, 0, 0];
     // SAFETY: the kernel reads the structure.
-    let sent = unsafe { sys::syscall(call as usize, args) };
+    let sent = unsafe { sys::syscall(libc::SYS_rt_tgsigqueueinfo as usize, args) };
     if sys::failed(sent) {
         // The kernel refuses to forge some codes; the plain signal is still right.
         // SAFETY: no pointers.
-        unsafe { sys::syscall(libc::SYS_tgkill as usize, [pid, tid, signal, 0, 0, 0]) };
+        unsafe { sys::syscall(libc::SYS_tgkill as usize, [args[0], args[1], args[2], 0, 0, 0]) };
     }
 }
 
