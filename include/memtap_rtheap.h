@@ -25,7 +25,8 @@ typedef struct memtap_rtheap memtap_rtheap;
 
 /* All pages are present from the start, locked where the user may, and stay: no call takes a page fault. */
 #define MEMTAP_RTHEAP_PREFAULT 1u
-/* A thread gives released pages back to the kernel. Without it, memtap_rtheap_trim does. Not with PREFAULT. */
+/* A thread gives pages back to the kernel half a second after their release, unless they are used again before. Without it,
+   memtap_rtheap_trim does. Not with PREFAULT. */
 #define MEMTAP_RTHEAP_HELPER 2u
 
 /* What memtap_rtheap_free and _check return. An error leaves the heap as it was. */
