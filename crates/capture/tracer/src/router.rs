@@ -263,7 +263,10 @@ unsafe extern "C" fn on_async(signal: i32, info: &mut SigInfo, context: &mut UCo
 fn on_sent(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut UContext) {
     let rip = context.gregs.rip;
     let place = stubs::place(rip);
-    if waiting::keep(thread, signal, info) {
+    // Asked only where this thread can't be about to change its action.
+    let is_ignored =
+        || matches!(place, Some(StubPlace::BeforeWait | StubPlace::AfterWait)) && actions::ignores(signal);
+    if waiting::keep(thread, signal, info) || is_ignored() {
         // It does not end a call that waits.
         if place == Some(StubPlace::AfterWait)
             && context.gregs.rax as isize == -(sys::EINTR as isize)

@@ -124,7 +124,7 @@ fn be_child(thread: &mut TracedThread) -> bool {
     thread.writer.forget();
     thread.order = 0;
     thread.signals.pending = [None; 32];
-    thread.signals.kept = [None; 6];
+    thread.signals.kept = [None; 12];
     if thread.translation.live().is_some() {
         engine::forget_definitions();
         process::forget_work();

@@ -45,6 +45,19 @@ pub(crate) fn set_real(signal: i32, action: &SigAction) -> isize {
     }
 }
 
+/// What the kernel does with a signal.
+fn real(signal: i32) -> SigAction {
+    let mut action = SigAction::default();
+    // SAFETY: the kernel writes the structure.
+    unsafe {
+        sys::syscall(
+            libc::SYS_rt_sigaction as usize,
+            [signal as usize, 0, &raw mut action as usize, 8, 0, 0],
+        );
+    }
+    action
+}
+
 /// Lets the kernel do with a signal what it does without a handler.
 pub(crate) fn reset(signal: i32) {
     leave_to_kernel(signal, SIG_DFL);
@@ -63,21 +76,12 @@ pub(crate) fn take_over(handlers: Handlers) {
     SENT_HANDLER.store(handlers.sent as *const () as u64, Ordering::Release);
     let mut actions = ACTIONS.lock();
     for signal in 1..=64 {
-        let mut old = SigAction::default();
-        // SAFETY: the kernel writes the structure.
-        unsafe {
-            sys::syscall(
-                libc::SYS_rt_sigaction as usize,
-                [signal as usize, 0, &raw mut old as usize, 8, 0, 0],
-            );
-        }
+        let old = real(signal);
         if let Some(place) = actions.get_mut(signal as usize) {
             *place = old;
         }
-        if is_taken(signal, &old) {
-            set_real(signal, &handled(signal, &SigAction::default()));
-        } else if old.handler > SIG_IGN {
-            set_real(signal, &handled(signal, &old));
+        if is_fault(signal) || old.handler > SIG_IGN {
+            set_real(signal, &told(signal, &old));
         }
     }
 }
@@ -113,10 +117,21 @@ fn handled(signal: i32, wanted: &SigAction) -> SigAction {
     }
 }
 
-/// Whether a signal comes to us though the program does not handle it: one that we live on, or a fault that ends the program, so that we
-/// can tell where.
-fn is_taken(signal: i32, wanted: &SigAction) -> bool {
-    OURS & mask::bit(signal) != 0 || is_fault(signal) && wanted.handler == SIG_DFL
+/// What the kernel is told in the place of an action of the program. Faults come to us whatever it wants: we live on some; where one ends
+/// the program we can tell where; and one that it ignores but blocks waits, and comes when a handler of ours unblocks it.
+fn told(signal: i32, wanted: &SigAction) -> SigAction {
+    if OURS & mask::bit(signal) != 0 || is_fault(signal) && wanted.handler <= SIG_IGN {
+        handled(signal, &SigAction::default())
+    } else if wanted.handler > SIG_IGN {
+        handled(signal, wanted)
+    } else {
+        plain(wanted)
+    }
+}
+
+/// An action without a handler, for the kernel to do.
+fn plain(wanted: &SigAction) -> SigAction {
+    SigAction { restorer: stubs::restorer(), flags: wanted.flags | SA_RESTORER, ..*wanted }
 }
 
 fn address_of_handler(signal: i32) -> u64 {
@@ -153,14 +168,13 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
             *entry = wanted;
         }
         if OURS & mask::bit(signal) == 0 {
-            let real = if wanted.handler > SIG_IGN {
-                handled(signal, &wanted)
-            } else if is_taken(signal, &wanted) {
-                handled(signal, &SigAction::default())
+            let action = if vfork_child && wanted.handler <= SIG_IGN {
+                // For the next program, which it is about to become.
+                plain(&wanted)
             } else {
-                SigAction { restorer: stubs::restorer(), flags: wanted.flags | SA_RESTORER, ..wanted }
+                told(signal, &wanted)
             };
-            let result = set_real(signal, &real);
+            let result = set_real(signal, &action);
             if sys::failed(result) {
                 return result;
             }
@@ -174,16 +188,22 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
     0
 }
 
-/// Has the kernel ignore what the program ignores of the signals that we live on, so that the next program inherits it. Nothing where
-/// another thread may need them meanwhile. Returns which they are, for [`take_again`].
+/// Whether the program ignores a signal.
+pub(crate) fn ignores(signal: i32) -> bool {
+    ACTIONS.lock().get(signal as usize).is_some_and(|action| action.handler == SIG_IGN)
+}
+
+/// Has the kernel ignore what the program ignores of the faults that come to us, so that the next program inherits it; of those that we
+/// live on nothing where another thread may need them meanwhile. Returns which they are, for [`take_again`].
 pub(crate) fn ignore_for_exec() -> u64 {
-    if !PROCESS.has_handlers_alone() {
-        return 0;
-    }
+    let left = if PROCESS.has_handlers_alone() { FAULTS } else { FAULTS & !OURS };
     let actions = ACTIONS.lock();
     let is_ignored = |signal: &i32| {
         let action = actions.get(*signal as usize);
-        OURS & mask::bit(*signal) != 0 && action.is_some_and(|action| action.handler == SIG_IGN)
+        left & mask::bit(*signal) != 0
+            && action.is_some_and(|action| action.handler == SIG_IGN)
+            // A child of vfork, whose table is its parent's, may have changed it for the next program.
+            && real(*signal).handler == address_of_handler(*signal)
     };
     (1..=64).filter(is_ignored).fold(0, |ignored, signal| {
         leave_to_kernel(signal, SIG_IGN);

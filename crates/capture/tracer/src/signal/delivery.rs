@@ -55,7 +55,9 @@ pub(crate) unsafe fn deliver_pending(thread: &mut TracedThread, context: &mut UC
         {
             // SAFETY: the caller's promise.
             unsafe { deliver(thread, signal, info, context) };
-        } else if !waiting::keep(thread, signal, info) {
+        } else if FAULTS & mask::bit(signal) != 0 {
+            waiting::hold(thread, signal, info);
+        } else {
             // The handler of one that came before it blocks it: it waits in the kernel.
             waiting::send_again(&pending);
         }

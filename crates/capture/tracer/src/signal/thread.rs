@@ -37,8 +37,8 @@ pub(crate) struct ThreadSignals {
     pub(crate) pending: [Option<WaitingSignal>; 32],
     /// Counts signals that were put off: by it a call that is about to wait sees that one has come.
     pub(crate) arrivals: AtomicU64,
-    /// Signals that came and are in `virtual_mask`.
-    pub(crate) kept: [Option<WaitingSignal>; 6],
+    /// Faults that came and that the program blocks: of each one for the thread, and one for its process.
+    pub(crate) kept: [Option<WaitingSignal>; 12],
     /// The mask that the present system call waits with, where it sets one, up to the first handler that it leads to.
     pub(crate) wait_mask: Option<u64>,
     /// The mask to set when `busy` ends: signals that came meanwhile have blocked all others.
@@ -73,7 +73,7 @@ impl ThreadSignals {
             handler_stack,
             pending: [None; 32],
             arrivals: AtomicU64::new(0),
-            kept: [None; 6],
+            kept: [None; 12],
             wait_mask: None,
             held_mask: None,
             set_aside: [SetAside::NONE; 16],

@@ -69,6 +69,13 @@ pub(crate) fn keep(thread: &mut TracedThread, signal: i32, info: &SigInfo) -> bo
     if OURS & mask & mask::bit(signal) == 0 {
         return false;
     }
+    hold(thread, signal, info);
+    true
+}
+
+/// A fault that came while a handler of ours had it unblocked, and that the program blocks: in the kernel it would wait once for the thread
+/// and once for the process, and sent again it would be for the thread.
+pub(crate) fn hold(thread: &mut TracedThread, signal: i32, info: &SigInfo) {
     let is_for_thread = info.code == SI_TKILL;
     let is_same =
         |kept: &WaitingSignal| kept.signal == signal && (kept.info.code == SI_TKILL) == is_for_thread;
@@ -77,7 +84,6 @@ pub(crate) fn keep(thread: &mut TracedThread, signal: i32, info: &SigInfo) -> bo
     {
         *place = Some(WaitingSignal { signal, info: *info });
     }
-    true
 }
 
 /// Those that this mask does not block come next.
@@ -104,7 +110,23 @@ pub(crate) fn take_put_off(thread: &mut TracedThread, set: u64) -> Option<Waitin
         place.as_ref().is_some_and(|pending| set & mask::bit(pending.signal) != 0)
     };
     let places = thread.signals.pending.iter_mut().filter(is_in);
-    places.min_by_key(|place| place.as_ref().map(|pending| pending.signal)).and_then(Option::take)
+    let taken =
+        places.min_by_key(|place| place.as_ref().map(|pending| pending.signal)).and_then(Option::take);
+    // The first place says whether there are others.
+    if let [first @ None, others @ ..] = &mut thread.signals.pending {
+        *first = others.iter_mut().rev().find_map(Option::take);
+    }
+    taken
+}
+
+/// A signal that is ignored from now on waits no longer. Of faults the kernel does not know that they are ignored.
+pub(crate) fn forget(thread: &mut TracedThread, signal: i32) {
+    let set = mask::bit(signal);
+    while take_kept(thread, set).or_else(|| take_put_off(thread, set)).is_some() {}
+    let at_once = [0u64; 2];
+    let args = [&raw const set as usize, 0, at_once.as_ptr() as usize, size_of::<u64>(), 0, 0];
+    // SAFETY: the kernel reads the set and the time.
+    while FAULTS & set != 0 && unsafe { sys::syscall(libc::SYS_rt_sigtimedwait as usize, args) } > 0 {}
 }
 
 /// Forgets the signals of ours that wait, which are told to the kernel again; as a mask.
@@ -232,6 +254,45 @@ mod tests {
                 prop_assert_eq!(context.mask | thread.signals.virtual_mask, model);
             }
         }
+    }
+
+    proptest! {
+        /// Whatever is taken out of those that are put off, what is left is seen.
+        #[test]
+        fn what_is_put_off_is_seen_until_it_is_taken(
+            came in prop::collection::vec(1i32..16, 0..12),
+            sets in prop::collection::vec(0u64..1 << 16, 0..12),
+        ) {
+            let thread = thread();
+            for signal in &came {
+                put_off(thread, *signal, &info(*signal, true));
+            }
+            let mut model = came;
+            for set in sets {
+                let taken = take_put_off(thread, set).map(|pending| pending.signal);
+                prop_assert_eq!(taken, model.iter().copied().filter(|signal| set & mask::bit(*signal) != 0).min());
+                if let Some(index) = model.iter().position(|signal| Some(*signal) == taken) {
+                    model.swap_remove(index);
+                }
+                prop_assert_eq!(thread.signals.are_pending(), !model.is_empty());
+                let left = model.iter().fold(0, |mask, signal| mask | mask::bit(*signal));
+                prop_assert_eq!(put_off_blocked(thread, !0), left);
+            }
+        }
+    }
+
+    #[test]
+    fn a_signal_that_is_ignored_from_now_on_is_forgotten() {
+        let thread = thread();
+        thread.signals.virtual_mask = mask::bit(libc::SIGTRAP);
+        for is_for_thread in [false, true] {
+            assert!(keep(thread, libc::SIGTRAP, &info(libc::SIGTRAP, is_for_thread)));
+            put_off(thread, libc::SIGFPE, &info(libc::SIGFPE, is_for_thread));
+        }
+        put_off(thread, libc::SIGILL, &info(libc::SIGILL, true));
+        forget(thread, libc::SIGTRAP);
+        forget(thread, libc::SIGFPE);
+        assert_eq!((kept(thread), put_off_blocked(thread, !0)), (0, mask::bit(libc::SIGILL)));
     }
 
     #[test]
