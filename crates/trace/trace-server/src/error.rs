@@ -81,6 +81,12 @@ pub enum Error {
         /// What it said.
         what: &'static str,
     },
+    /// The server speaks an earlier version of the protocol, without requests that this client needs.
+    #[error("{address}: the server is older than this client; update the server")]
+    OlderServer {
+        /// The server's address.
+        address: String,
+    },
     /// The text is no address.
     #[error("{text}: not an address; use unix:PATH or tcp:HOST:PORT")]
     Address {

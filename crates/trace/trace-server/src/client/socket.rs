@@ -161,10 +161,7 @@ impl Socket {
         let hello = hello(&socket.token);
         match socket.call(&hello)? {
             Reply::Hello { minor, .. } if minor >= MINOR_VERSION => Ok(socket),
-            Reply::Hello { .. } => Err(Error::Protocol {
-                address: address.to_string(),
-                what: "it is older than this client; update it",
-            }),
+            Reply::Hello { .. } => Err(Error::OlderServer { address: address.to_string() }),
             _ => Err(socket.strange()),
         }
     }
@@ -408,4 +405,30 @@ fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
         }
     }
     Err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::Client;
+
+    #[test]
+    fn a_server_of_an_earlier_version_is_named_as_what_it_is() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let server = std::thread::spawn(move || {
+            let mut channel = UnixChannel::new(listener.accept().expect("a client").0, false);
+            let hello = wire::read(&mut channel, MAX_BODY_BYTES).expect("a hello");
+            let reply = Reply::Hello { major: VERSION, minor: MINOR_VERSION - 1, server: "earlier".into() };
+            channel.send(&wire::frame(&reply.encode(hello.number)), None).expect("it listens");
+        });
+        let error = Client::connect(&Address::Unix(path.clone()), None).expect_err("it is older");
+        server.join().expect("it answered");
+        let expect =
+            format!("unix:{}: the server is older than this client; update the server", path.display());
+        assert_eq!(error.to_string(), expect);
+    }
 }

@@ -8,7 +8,6 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::PATIENCE;
 use crate::engine::ChannelHandler;
 use crate::wire::{ChannelKey, Message};
 
@@ -18,6 +17,17 @@ pub(super) struct ChannelState {
     pub(super) handler: ChannelHandler,
     /// The answer to the last request that was done.
     pub(super) last: Message,
+    /// The trace that it works on, for the log.
+    pub(super) trace: String,
+}
+
+/// Why a channel is not taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    /// There is none with that key.
+    Unknown,
+    /// What it did when it was cut is not done yet.
+    Busy,
 }
 
 #[derive(Debug)]
@@ -98,24 +108,29 @@ impl KeptChannels {
         }
     }
 
-    /// Takes a channel over, on that connection.
-    pub(super) fn resume(&self, key: ChannelKey, connection: TcpStream) -> Option<Box<ChannelState>> {
-        let until = Instant::now() + PATIENCE;
+    /// Takes a channel over, on that connection. What it did when it was cut may take so long.
+    pub(super) fn resume(
+        &self,
+        key: ChannelKey,
+        connection: TcpStream,
+        patience: Duration,
+    ) -> Result<Box<ChannelState>, NotTaken> {
+        let until = Instant::now() + patience;
         let mut channels = self.lock();
         loop {
-            let channel =
-                channels.kept.get_mut(&key.number).filter(|channel| channel.secret == key.secret)?;
+            let channel = channels.kept.get_mut(&key.number).filter(|channel| channel.secret == key.secret);
+            let channel = channel.ok_or(NotTaken::Unknown)?;
             if let Some(state) = channel.waiting.take() {
                 channel.connection = Some(connection);
                 self.changed.notify_all();
-                return Some(state);
+                return Ok(state);
             }
             if let Some(former) = &channel.connection {
                 let _ = former.shutdown(Shutdown::Both);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return None;
+                return Err(NotTaken::Busy);
             }
             let woken = self.changed.wait_timeout(channels, left);
             channels = woken.unwrap_or_else(PoisonError::into_inner).0;
@@ -126,5 +141,29 @@ impl KeptChannels {
     pub(super) fn stop(&self) {
         self.lock().stopping = true;
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_channel_that_is_busy_is_told_from_one_that_is_unknown() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let connect = || TcpStream::connect(address).expect("it listens");
+        let channels = KeptChannels::default();
+        let key = channels.keep(connect()).expect("randomness");
+        let refused =
+            |key| channels.resume(key, connect(), Duration::ZERO).expect_err("its thread never waits");
+        assert_eq!(refused(key), NotTaken::Busy);
+        let mut secret = key.secret;
+        secret[0] ^= 1;
+        assert_eq!(refused(ChannelKey { secret, ..key }), NotTaken::Unknown);
+        channels.forget(key.number);
+        assert_eq!(refused(key), NotTaken::Unknown);
     }
 }

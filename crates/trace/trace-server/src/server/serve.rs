@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use trace_format::EndReason;
 
-use super::kept::ChannelState;
+use super::kept::{ChannelState, NotTaken};
 use super::{Greeting, LogLevel, PATIENCE, Seat, ServerState};
 use crate::channel::Channel;
 use crate::engine::Answer;
@@ -67,16 +67,8 @@ pub(super) fn serve(shared: &Arc<ServerState>, mut channel: Box<dyn Channel>, gu
     if send(channel, &answer, hello.number).is_err() {
         return;
     }
-    let state = ChannelState { handler, last: answer.reply.encode(hello.number) };
-    ServedChannel {
-        shared,
-        connection: hello.connection,
-        who: &hello.who,
-        kept: None,
-        state,
-        trace: String::new(),
-    }
-    .serve(channel);
+    let state = ChannelState { handler, last: answer.reply.encode(hello.number), trace: String::new() };
+    ServedChannel { shared, connection: hello.connection, who: &hello.who, kept: None, state }.serve(channel);
 }
 
 /// A channel that was admitted.
@@ -88,8 +80,6 @@ struct ServedChannel<'a> {
     /// Its number among those that are kept when they are cut.
     kept: Option<u64>,
     state: ChannelState,
-    /// The trace that it works on, for the log.
-    trace: String,
 }
 
 impl ServedChannel<'_> {
@@ -147,7 +137,7 @@ impl ServedChannel<'_> {
             let story = StoryOf::before(&request);
             let answer = self.answer(request);
             let (who, shared) = (self.who, self.shared);
-            story.after(&answer.reply, &mut self.trace, |text| {
+            story.after(&answer.reply, &mut self.state.trace, |text| {
                 shared.log(LogLevel::Sessions, || format!("{who}: {text}"))
             });
             if !resumes {
@@ -187,13 +177,20 @@ impl ServedChannel<'_> {
             Request::ResumeChannel { channel }
                 if self.kept.is_none() && !self.state.handler.is_in_session() =>
             {
-                match again().and_then(|connection| self.shared.kept.resume(channel, connection)) {
-                    Some(state) => {
+                let Some(connection) = again() else {
+                    return refusal(RefusalReason::NoRoom, "the channel can't be taken over");
+                };
+                // The client must hear the answer before its own patience ends.
+                match self.shared.kept.resume(channel, connection, PATIENCE / 2) {
+                    Ok(state) => {
                         self.kept = Some(channel.number);
                         self.state = *state;
                         Reply::Resumed { last: self.state.last.clone() }.into()
                     }
-                    None => refusal(
+                    Err(NotTaken::Busy) => {
+                        refusal(RefusalReason::NoRoom, "the channel is still busy with what it was sent last")
+                    }
+                    Err(NotTaken::Unknown) => refusal(
                         RefusalReason::Unknown,
                         "the server does not have this channel any more; what it was sent before is in the trace",
                     ),
