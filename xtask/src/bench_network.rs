@@ -11,6 +11,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use proc_files::TaskStat;
 
 use crate::shell;
 use crate::table::{Table, median, short};
@@ -63,11 +64,7 @@ impl Server {
 
     /// Its processor time, in seconds.
     fn cpu_s(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or("").split(' ').collect();
-        let ticks = |place: usize| fields.get(place).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
-        // Clock ticks are 10 ms on Linux.
-        (ticks(11) + ticks(12)) as f64 / 100.0
+        seconds(task(&self.child.id().to_string()).map_or(0, |stat| stat.own_ticks))
     }
 }
 
@@ -152,10 +149,16 @@ fn record(words: &[String], output: &str, program: &[String]) -> Result<Took> {
 
 /// The processor time of children that have ended, in seconds.
 fn children_cpu_s() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or("").split(' ').collect();
-    let ticks = |place: usize| fields.get(place).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
-    (ticks(13) + ticks(14)) as f64 / 100.0
+    seconds(task("self").map_or(0, |stat| stat.children_ticks))
+}
+
+fn task(process: &str) -> Option<TaskStat> {
+    TaskStat::parse(&std::fs::read(format!("/proc/{process}/stat")).ok()?)
+}
+
+fn seconds(ticks: u64) -> f64 {
+    // Clock ticks are 10 ms on Linux.
+    ticks as f64 / 100.0
 }
 
 /// One way to record.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use proc_files::TaskStat;
 use trace_format::{EntryType, Guid};
 use trace_server::{Address, Client, EntryStream, EntryWriter, TraceOptions};
 
@@ -60,12 +61,9 @@ impl Drop for Server {
 }
 
 fn cpu(path: &str) -> Duration {
-    let stat = std::fs::read_to_string(path).unwrap_or_default();
-    let after = stat.rsplit(") ").next().unwrap_or("");
-    let ticks =
-        |place: usize| after.split(' ').nth(place).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+    let stat = TaskStat::parse(&std::fs::read(path).unwrap_or_default());
     // Clock ticks are 10 ms on Linux.
-    Duration::from_millis((ticks(11) + ticks(12)) * 10)
+    Duration::from_millis(stat.map_or(0, |stat| stat.own_ticks) * 10)
 }
 
 /// The calling thread's CPU time in ns, from the scheduler.
