@@ -189,7 +189,13 @@ impl SystemCall {
                 libc::SYS_prctl if a as usize == sys::PR_SET_SYSCALL_USER_DISPATCH => {
                     Some(-(sys::EINVAL as isize))
                 }
-                libc::SYS_arch_prctl => Some(translated_thread::arch_prctl(thread, a, b)),
+                libc::SYS_arch_prctl => {
+                    let result = translated_thread::arch_prctl(thread, a, b);
+                    if result == 0 && translated_thread::gets_base(a) {
+                        self.block(thread, BlockKind::Fill, b, size_of::<u64>() as u64);
+                    }
+                    Some(result)
+                }
                 libc::SYS_readlink if paths::is_own_link(a) => Some(paths::read_own_link(b, c)),
                 libc::SYS_readlinkat if paths::is_own_link(b) => Some(paths::read_own_link(c, d)),
                 libc::SYS_ioctl if !table::is_flat_ioctl(b as usize) && pages::is_viewed(c, 1) => {

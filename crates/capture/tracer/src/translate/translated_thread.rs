@@ -74,12 +74,23 @@ pub(crate) fn end_running(thread: &mut TracedThread) {
     thread.translation = ThreadTranslation::NONE;
 }
 
+/// Whether arch_prctl writes a base to where its argument points.
+pub(crate) fn gets_base(what: u64) -> bool {
+    [sys::ARCH_GET_FS as u64, sys::ARCH_GET_GS as u64].contains(&what)
+}
+
 /// arch_prctl by the program: the bases of fs and gs.
 pub(crate) fn arch_prctl(thread: &mut TracedThread, what: u64, addr: u64) -> isize {
     let is_ours = thread.translation.live().is_some() || tls::by_gs();
-    if is_ours && what == sys::ARCH_GET_GS as u64 && addr != 0 {
+    if gets_base(what) {
+        let mut base = 0u64;
+        if !is_ours || what == sys::ARCH_GET_FS as u64 {
+            let args = [what as usize, &raw mut base as usize, 0, 0, 0, 0];
+            // SAFETY: the kernel writes the word.
+            unsafe { sys::syscall(libc::SYS_arch_prctl as usize, args) };
+        }
         // SAFETY: the program's own word, if it can be written.
-        let is_written = unsafe { program_writes::set_value(addr, &0u64) };
+        let is_written = unsafe { program_writes::set_value(addr, &base) };
         return if is_written { 0 } else { -(sys::EFAULT as isize) };
     }
     if is_ours && what == sys::ARCH_SET_GS as u64 {
