@@ -37,6 +37,10 @@ typedef struct memtap_client memtap_client;
 typedef struct memtap_writer memtap_writer;
 typedef struct memtap_shared_writer memtap_shared_writer;
 typedef struct memtap_reader memtap_reader;
+typedef struct memtap_data_writer memtap_data_writer;
+typedef struct memtap_data_reader memtap_data_reader;
+typedef struct memtap_cursor memtap_cursor;
+typedef struct memtap_multiplexer memtap_multiplexer;
 
 /* What a field holds. Growing fields named "cycle" and address fields named "ip" and others can be searched for. */
 enum { MEMTAP_PLAIN = 0, MEMTAP_GROWING = 1, MEMTAP_ADDRESS = 2 };
@@ -68,6 +72,19 @@ typedef struct memtap_stream_info {
     char name[64];                        /* cut where it is longer */
 } memtap_stream_info;
 
+enum { MEMTAP_STREAM_DATA = 1, MEMTAP_STREAM_HIDDEN = 2 };
+
+/* As a stream was announced. What it points to is valid until the client describes another one or ends. */
+typedef struct memtap_stream_description {
+    uint8_t guid[16]; /* of the type */
+    const char *name, *type_name;
+    const memtap_field *fields;
+    size_t field_count;
+    uint32_t entry_bytes;
+    uint32_t process, thread; /* UINT32_MAX: of none */
+    uint32_t flags;
+} memtap_stream_description;
+
 /* Zeros ask for everything. */
 typedef struct memtap_filter {
     uint64_t cycles_from, cycles_to;       /* to is exclusive; 0, 0: all */
@@ -85,6 +102,13 @@ typedef struct memtap_batch {
     uint64_t end_index;  /* after the last entry that the server knows; a trace that is being written has more later */
     uint64_t lost;       /* damaged or missing entries on the way */
 } memtap_batch;
+
+typedef struct memtap_entry {
+    const void *entry; /* null at the end; valid until the next call */
+    uint64_t index;    /* in its stream */
+    uint32_t stream;
+    uint32_t bytes;
+} memtap_entry;
 
 enum { MEMTAP_BY_INDEX = 0, MEMTAP_BY_CYCLE = 1, MEMTAP_BY_WALL_NS = 2 };
 enum { MEMTAP_REPLACE = 1, MEMTAP_SYNC_NEVER = 2, MEMTAP_SYNC_EACH_FLUSH = 4 };
@@ -121,6 +145,8 @@ int memtap_thread_stream_register(memtap_client *client, const char *name, uint3
 /* Fills at most capacity places of infos; count is how many streams there are. */
 int memtap_streams(memtap_client *client, memtap_stream_info *infos, size_t capacity, size_t *count);
 
+int memtap_stream_describe(memtap_client *client, uint32_t stream, memtap_stream_description *description);
+
 int memtap_writer_open(memtap_client *client, uint32_t stream, memtap_writer **writer);
 /* The place of the next entry, which memtap_submit completes; null on failure. A full buffer goes to the server here. */
 void *memtap_next_entry(memtap_writer *writer);
@@ -134,6 +160,17 @@ int memtap_shared_writer_open(memtap_client *client, uint32_t stream, memtap_sha
 int memtap_shared_write(memtap_shared_writer *writer, const void *entry, size_t bytes);
 int memtap_shared_writer_close(memtap_shared_writer *writer);
 
+/* Data of any length, such as names and messages, in a stream of their own; entries hold their references. A stream of them has one
+ * writer at a time. */
+int memtap_data_stream_register(memtap_client *client, const uint8_t guid[16], const char *name, uint32_t *stream);
+int memtap_data_writer_open(memtap_client *client, uint32_t stream, memtap_data_writer **writer);
+int memtap_data_write(memtap_data_writer *writer, const void *data, size_t bytes, uint64_t *reference);
+int memtap_data_writer_close(memtap_data_writer *writer);
+int memtap_data_reader_open(memtap_client *client, uint32_t stream, memtap_data_reader **reader);
+/* The data are null where none begins at the reference, or a part of it is damaged or not in the file yet; valid until the next call. */
+int memtap_data_read(memtap_data_reader *reader, uint64_t reference, const void **data, size_t *bytes);
+void memtap_data_reader_close(memtap_data_reader *reader);
+
 /* Returns when all that was submitted is in the file; with sync, on the disk. */
 int memtap_flush(memtap_client *client, int sync);
 
@@ -146,6 +183,22 @@ uint64_t memtap_entry_index(const memtap_reader *reader, size_t place);
 void memtap_reader_close(memtap_reader *reader);
 /* The index of the first entry at or after a position; the end index where there is none. */
 int memtap_seek(memtap_client *client, uint32_t stream, int by, uint64_t value, uint64_t *index);
+
+/* A place between two entries; it begins before the first. filter may be null. */
+int memtap_cursor_open(memtap_client *client, uint32_t stream, const memtap_filter *filter, memtap_cursor **cursor);
+/* Right before the entry of that index; UINT64_MAX: behind the last one. */
+int memtap_cursor_seek(memtap_cursor *cursor, uint64_t index);
+/* The next or the previous entry that matches, which the cursor goes past. */
+int memtap_cursor_next(memtap_cursor *cursor, memtap_entry *entry);
+int memtap_cursor_previous(memtap_cursor *cursor, memtap_entry *entry);
+void memtap_cursor_close(memtap_cursor *cursor);
+
+/* Several streams as one, by their growing field of that name, such as "cycle"; by their indices where it is null. Of equal entries that
+ * of the stream that is named first comes first. */
+int memtap_multiplexer_open(memtap_client *client, const uint32_t *streams, size_t count, const char *field,
+                            const memtap_filter *filter, memtap_multiplexer **multiplexer);
+int memtap_multiplexer_next(memtap_multiplexer *multiplexer, memtap_entry *entry);
+void memtap_multiplexer_close(memtap_multiplexer *multiplexer);
 
 #ifdef __cplusplus
 }

@@ -62,7 +62,7 @@ mod simtrace;
 mod storage;
 mod stream;
 mod stream_kind;
-mod var;
+pub mod var;
 mod writer;
 
 pub use access_counts::AccessCounts;

@@ -1,12 +1,12 @@
 //! Variable-sized data in blocks of one size (Simutrace, section 2.2, figure 5; docs/format.md, *Variable-sized data*).
 
 /// Bytes of a block.
-pub(crate) const BLOCK_BYTES: usize = 64;
+pub const BLOCK_BYTES: usize = 64;
 const ROOM: usize = BLOCK_BYTES - 2;
 const CONTINUATION: u16 = 0x8000;
 
 /// Appends a datum and returns how many blocks it took: at least one.
-pub(crate) fn put(out: &mut Vec<u8>, data: &[u8]) -> u64 {
+pub fn put(out: &mut Vec<u8>, data: &[u8]) -> u64 {
     let mut chunks = data.chunks(ROOM);
     let mut blocks = 0;
     while blocks == 0 || chunks.len() > 0 {
@@ -32,7 +32,7 @@ pub(crate) fn block(bytes: &[u8]) -> Option<(bool, &[u8])> {
 }
 
 /// The datum whose blocks, and others after them, come from `blocks`; `None` where none starts there or a part is missing.
-pub(crate) fn get(mut blocks: impl Iterator<Item = Option<[u8; BLOCK_BYTES]>>) -> Option<Vec<u8>> {
+pub fn get(mut blocks: impl Iterator<Item = Option<[u8; BLOCK_BYTES]>>) -> Option<Vec<u8>> {
     let first = blocks.next()??;
     let (continues, valid) = block(&first)?;
     if continues {

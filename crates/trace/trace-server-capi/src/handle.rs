@@ -1,16 +1,23 @@
 //! What the caller's pointers point to.
 
+use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use trace_format::EntryType;
-use trace_server::{Client, Engine, EngineOptions, EntryReader, EntryWriter, SharedWriter};
+use trace_server::{
+    Client, DataReader, DataWriter, Engine, EngineOptions, EntryCursor, EntryReader, EntryWriter,
+    Multiplexer, SharedWriter,
+};
 
+use crate::describe::Described;
 use crate::{Failure, argument};
 
 /// `memtap_client`.
 pub(crate) struct CClient {
     pub(crate) client: Client,
     pub(crate) types: Vec<EntryType>,
+    /// The stream that was described last.
+    pub(crate) described: Option<Described>,
 }
 
 /// `memtap_writer`.
@@ -23,8 +30,47 @@ pub(crate) struct CSharedWriter(pub(crate) SharedWriter);
 pub(crate) struct CReader {
     pub(crate) reader: EntryReader,
     /// The entries and the indices of the last batch.
-    pub(crate) entries: Vec<u64>,
+    pub(crate) entries: HeldEntries,
     pub(crate) indices: Vec<u64>,
+}
+
+/// `memtap_data_writer`.
+pub(crate) struct CDataWriter(pub(crate) DataWriter);
+
+/// `memtap_data_reader`.
+pub(crate) struct CDataReader {
+    pub(crate) reader: DataReader,
+    /// The last datum.
+    pub(crate) datum: Vec<u8>,
+}
+
+/// Entries as C gets them: at an address that suits any type.
+#[derive(Default)]
+pub(crate) struct HeldEntries(Vec<u64>);
+
+impl HeldEntries {
+    pub(crate) fn hold(&mut self, bytes: &[u8]) -> *const c_void {
+        self.0.clear();
+        let (words, rest) = bytes.as_chunks::<8>();
+        self.0.extend(words.iter().map(|word| u64::from_ne_bytes(*word)));
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.0.push(u64::from_ne_bytes(last));
+        self.0.as_ptr().cast()
+    }
+}
+
+/// `memtap_cursor`.
+pub(crate) struct CCursor {
+    pub(crate) cursor: EntryCursor,
+    pub(crate) stream: u32,
+    pub(crate) held: HeldEntries,
+}
+
+/// `memtap_multiplexer`.
+pub(crate) struct CMultiplexer {
+    pub(crate) multiplexer: Multiplexer,
+    pub(crate) held: HeldEntries,
 }
 
 /// The server inside this process: one for all clients, so that threads can join sessions.

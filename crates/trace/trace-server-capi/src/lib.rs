@@ -10,6 +10,8 @@
 //! - A *place* for a result is null, or valid for a write of its type.
 //! - An *array* has as many elements as the count beside it says, which stay unchanged during the call.
 
+mod data;
+mod describe;
 mod handle;
 mod read;
 mod session;

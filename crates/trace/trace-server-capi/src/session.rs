@@ -1,6 +1,6 @@
 //! Clients, sessions, traces, types and streams.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 
 use memref::{ProcessId, ThreadId};
 use trace_format::{EntryType, Field, FieldRole, Guid, StreamDescription};
@@ -20,6 +20,13 @@ pub(crate) struct CField {
     offset: u16,
     bytes: u8,
     role: u8,
+}
+
+impl CField {
+    /// With a name that lives as long as the field is used.
+    pub(crate) fn new(field: &Field, name: &CStr) -> Self {
+        Self { name: name.as_ptr(), offset: field.offset, bytes: field.bytes, role: field.role as u8 }
+    }
 }
 
 /// `memtap_stream_info`.
@@ -55,7 +62,7 @@ pub(crate) unsafe extern "C" fn memtap_connect(
             Client::connect(&address, token)?
         };
         // SAFETY: a place is null or valid for the write.
-        unsafe { give(client, CClient { client: connected, types: Vec::new() }) }
+        unsafe { give(client, CClient { client: connected, types: Vec::new(), described: None }) }
     };
     status(connect())
 }

@@ -114,6 +114,32 @@ fn the_example_runs_against_each_kind_of_server() {
 }
 
 #[test]
+fn messages_are_read_beside_accesses_and_backwards() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build(dir.path(), "messages");
+    let file = dir.path().join("trace");
+    let run = Command::new(&program)
+        .args(["-", file.to_str().unwrap()])
+        .env("LD_LIBRARY_PATH", library_dir(dir.path()))
+        .output()
+        .unwrap();
+    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    // A message comes before an access of its cycle.
+    let expect = "messages: message of 16 bytes: cycle text; texts: data\n\
+        after 0 accesses, cycle 0: message 0 (9 bytes)\n\
+        after 1501 accesses, cycle 3001: message 1           ... (99 bytes)\n\
+        after 3001 accesses, cycle 6002: message 2           ... (189 bytes)\n\
+        after 4502 accesses, cycle 9003: message 3           ... (279 bytes)\n\
+        after 6002 accesses, cycle 12004: message 4           ... (369 bytes)\n\
+        cycle 12004: message 4           ... (369 bytes)\n\
+        cycle 9003: message 3           ... (279 bytes)\n\
+        again message 3, then the end\n\
+        refused: stream 2: its entries have no growing field of that name\n";
+    assert_eq!((&*out, &*err, run.status.code()), (expect, "", Some(0)));
+    assert!(Trace::open(&file).unwrap().check().unwrap().is_sound());
+}
+
+#[test]
 fn a_simulator_writes_what_it_counts() {
     let dir = tempfile::tempdir().unwrap();
     let program = build(dir.path(), "simulator");

@@ -20,7 +20,10 @@ pub mod wire;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use address::Address;
-pub use client::{Batch, Client, EntryReader, EntryStream, EntryWriter, RemoteSink, SharedWriter};
+pub use client::{
+    Batch, Client, DataReader, DataWriter, Entry, EntryCursor, EntryReader, EntryStream, EntryWriter,
+    MergedEntry, Multiplexer, RemoteSink, SharedWriter,
+};
 pub use engine::{Engine, EngineOptions, StoreFormat};
 pub use error::{Error, RefusalReason};
 pub use role::Role;

@@ -234,7 +234,7 @@ impl VarReader {
         reference: u64,
     ) -> Result<Option<Vec<u8>>, Error> {
         let mut failure = None;
-        let blocks = (reference..).map(|index| match self.block(file, encoders, index) {
+        let blocks = (reference..=u64::MAX).map(|index| match self.block(file, encoders, index) {
             Ok(block) => block,
             Err(error) => {
                 failure = Some(error);

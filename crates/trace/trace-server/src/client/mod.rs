@@ -23,7 +23,10 @@
 //! ```
 
 mod connection;
+mod cursor;
+mod data;
 mod frames;
+mod multiplexer;
 mod reader;
 mod shared;
 mod sink;
@@ -32,12 +35,15 @@ mod writer;
 
 use std::sync::Arc;
 
-use trace_format::{CodedFrame, Filter, StreamDescription};
+use trace_format::{CodedFrame, EntryType, Filter, Guid, StreamDescription};
 
 use crate::wire::{By, OpenMode, Reply, Request, SessionInfo, StreamStatistics};
 use crate::{Address, Engine, Error, TraceOptions};
 use connection::Connection;
 
+pub use cursor::{Entry, EntryCursor};
+pub use data::{DataReader, DataWriter};
+pub use multiplexer::{MergedEntry, Multiplexer};
 pub use reader::{Batch, EntryReader};
 pub use shared::SharedWriter;
 pub use sink::RemoteSink;
@@ -57,7 +63,7 @@ pub struct EntryStream;
 impl EntryStream {
     /// A stream of the session, with the type's own encoder.
     #[expect(clippy::new_ret_no_self, reason = "a description is what the server wants")]
-    pub fn new(name: &str, entry_type: trace_format::EntryType) -> StreamDescription {
+    pub fn new(name: &str, entry_type: EntryType) -> StreamDescription {
         StreamDescription {
             name: name.into(),
             entry_type,
@@ -68,6 +74,13 @@ impl EntryStream {
             thread: None,
             properties: Vec::new(),
         }
+    }
+
+    /// A stream of data of any length, of the type of that GUID.
+    pub fn of_data(name: &str, guid: Guid) -> StreamDescription {
+        let entry_bytes = trace_format::var::BLOCK_BYTES as u32;
+        let blocks = EntryType { guid, name: name.into(), entry_bytes, fields: Vec::new() };
+        StreamDescription { variable: true, ..Self::new(name, blocks) }
     }
 }
 
@@ -214,6 +227,11 @@ impl Client {
         Ok(SharedWriter::new(self.writer(stream)?))
     }
 
+    /// The writer of a stream of data of any length.
+    pub fn data_writer(&self, stream: u32) -> Result<DataWriter, Error> {
+        DataWriter::open(self, stream)
+    }
+
     /// Returns when all that was submitted is in the file, and with `sync` on the disk. Where memory is shared, that includes
     /// what this channel's writers have not submitted.
     pub fn flush(&self, sync: bool) -> Result<(), Error> {
@@ -223,6 +241,26 @@ impl Client {
     /// Reads a stream: the entries that match.
     pub fn reader(&self, stream: u32, filter: &Filter) -> Result<EntryReader, Error> {
         EntryReader::open(&self.connection, stream, READ_BYTES, filter)
+    }
+
+    /// Reads data of any length by their references.
+    pub fn data_reader(&self, stream: u32) -> Result<DataReader, Error> {
+        Ok(DataReader::new(self.reader(stream, &Filter::default())?))
+    }
+
+    /// Goes through the entries of a stream that match.
+    pub fn cursor(&self, stream: u32, filter: &Filter) -> Result<EntryCursor, Error> {
+        Ok(EntryCursor::new(self.clone(), stream, self.reader(stream, filter)?))
+    }
+
+    /// Goes through the matching entries of several streams: by their growing field of that name, or by their indices.
+    pub fn multiplexer(
+        &self,
+        streams: &[u32],
+        field: Option<&str>,
+        filter: &Filter,
+    ) -> Result<Multiplexer, Error> {
+        Multiplexer::open(self, streams, field, filter)
     }
 
     /// The index of the first entry at or after a position.

@@ -7,7 +7,7 @@ use buffers_host::Region;
 use memref::VirtAddr;
 
 use super::resources::Resources;
-use super::write::{WriteTrace, WrittenStream};
+use super::write::{SoleWriter, WriteTrace, WrittenStream};
 use crate::{Error, RefusalReason};
 
 /// Bytes of a buffer at least and at most, and buffers of a ring at most.
@@ -77,6 +77,7 @@ pub(crate) struct Ring {
     resources: Arc<Resources>,
     trace: Arc<WriteTrace>,
     stream: Arc<WrittenStream>,
+    _sole: Option<SoleWriter>,
     layout: RingLayout,
     /// Where buffers are filled, if client and server share memory.
     region: Option<Arc<Region>>,
@@ -93,6 +94,7 @@ impl Ring {
         mut layout: RingLayout,
         shared: bool,
     ) -> Result<Self, Error> {
+        let sole = SoleWriter::of(&stream)?;
         // The fuller, the smaller: a thousand clients still find room.
         let share = (resources.rings.limit() - resources.rings.used().min(resources.rings.limit())) / A_RING;
         while layout.total() > share
@@ -111,6 +113,7 @@ impl Ring {
             resources: resources.clone(),
             trace: trace.clone(),
             stream,
+            _sole: sole,
             layout,
             region: None,
             turn: 0,

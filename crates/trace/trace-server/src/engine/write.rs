@@ -51,6 +51,10 @@ pub(crate) struct WrittenStream {
     encoder: u32,
     /// Whether other streams refer to it, so that it is written before them.
     table: bool,
+    /// Whether it has data of any length: references to them count its entries.
+    variable: bool,
+    /// Whether a client's writer of such data is open.
+    has_writer: AtomicBool,
     owner: Option<(ProcessId, ThreadId)>,
     segment_bytes: usize,
     /// Where the last entries end that are in the file.
@@ -58,6 +62,30 @@ pub(crate) struct WrittenStream {
     /// Whether a segment could not be written. Those that follow are not: readers would find a hole.
     cut_short: AtomicBool,
     open: Mutex<OpenSegment>,
+}
+
+/// The right to write data of any length: a reference is the place where its writer puts a datum, so that there is one writer at a time.
+#[derive(Debug)]
+pub(crate) struct SoleWriter(Arc<WrittenStream>);
+
+impl SoleWriter {
+    /// `None` where the stream has entries, which anybody may write.
+    pub(crate) fn of(stream: &Arc<WrittenStream>) -> Result<Option<Self>, Error> {
+        if !stream.variable {
+            return Ok(None);
+        }
+        if stream.has_writer.swap(true, Ordering::Acquire) {
+            let text = format!("stream {}: its data of any length have a writer already", stream.number);
+            return Err(Error::refused(RefusalReason::Mode, text));
+        }
+        Ok(Some(Self(stream.clone())))
+    }
+}
+
+impl Drop for SoleWriter {
+    fn drop(&mut self) {
+        self.0.has_writer.store(false, Ordering::Release);
+    }
 }
 
 /// The first write that failed.
@@ -306,6 +334,8 @@ impl WriteTrace {
             entry_bytes,
             encoder: description.encoder,
             table: description.is_session_table(),
+            variable: description.variable,
+            has_writer: AtomicBool::new(false),
             owner: description.process.zip(description.thread),
             segment_bytes: self.segment_entries.clamp(1, most.max(1)) * entry_bytes,
             end: AtomicU64::new(first_index),

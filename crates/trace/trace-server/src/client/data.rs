@@ -1,0 +1,82 @@
+//! Data of any length beside entries, such as names and messages: entries hold their references (Simutrace, section 2.2;
+//! docs/format.md, *Variable-sized data*).
+
+use trace_format::var::{self, BLOCK_BYTES};
+
+use super::{Client, EntryReader, EntryWriter};
+use crate::Error;
+use crate::wire::By;
+
+/// Blocks that are read at once.
+const BLOCKS: u32 = 64;
+
+/// Writes data of any length into a stream of them. A stream has one such writer at a time, since a reference is a place in it.
+#[derive(Debug)]
+pub struct DataWriter {
+    writer: EntryWriter,
+    next: u64,
+    blocks: Vec<u8>,
+}
+
+impl DataWriter {
+    pub(super) fn open(client: &Client, stream: u32) -> Result<Self, Error> {
+        let writer = client.writer(stream)?;
+        // An earlier writer's may be on their way to the file.
+        client.flush(false)?;
+        let next = client.seek(stream, By::Index, u64::MAX)?;
+        Ok(Self { writer, next, blocks: Vec::new() })
+    }
+
+    /// Writes a datum; returns its reference.
+    pub fn push(&mut self, data: &[u8]) -> Result<u64, Error> {
+        self.blocks.clear();
+        let count = var::put(&mut self.blocks, data);
+        self.writer.push_all(&self.blocks)?;
+        let reference = self.next;
+        self.next += count;
+        Ok(reference)
+    }
+
+    /// Gives its buffers back. Where that fails, some of what was written is not in the trace.
+    pub fn close(self) -> Result<(), Error> {
+        self.writer.close()
+    }
+}
+
+/// Reads data of any length by their references.
+#[derive(Debug)]
+pub struct DataReader {
+    reader: EntryReader,
+}
+
+impl DataReader {
+    pub(super) fn new(reader: EntryReader) -> Self {
+        Self { reader }
+    }
+
+    /// The datum at a reference; `None` where none begins there, or a part of it is damaged or not in the file yet.
+    pub fn get(&mut self, reference: u64) -> Result<Option<Vec<u8>>, Error> {
+        let mut failure = None;
+        let (mut first, mut blocks) = (reference, Vec::<[u8; BLOCK_BYTES]>::new());
+        let blocks_from = (reference..=u64::MAX).map(|index| {
+            if index - first >= blocks.len() as u64 {
+                (first, blocks) = (index, Vec::new());
+                match self.reader.read(index, BLOCKS) {
+                    // Blocks that are lost are left out of a batch.
+                    Ok(batch) => {
+                        let whole = batch
+                            .entries()
+                            .enumerate()
+                            .take_while(|(place, _)| batch.index(*place) == index + *place as u64);
+                        blocks
+                            .extend(whole.filter_map(|(_, entry)| <[u8; BLOCK_BYTES]>::try_from(entry).ok()));
+                    }
+                    Err(error) => failure = Some(error),
+                }
+            }
+            blocks.get((index - first) as usize).copied()
+        });
+        let datum = var::get(blocks_from);
+        failure.map_or(Ok(datum), Err)
+    }
+}
