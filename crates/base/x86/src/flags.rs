@@ -16,7 +16,8 @@ pub struct FlagUse {
     pub read: u64,
     /// It may change them.
     pub changed: u64,
-    /// It replaces them, whatever they were: by a result, or by something that no program may rely on.
+    /// It replaces them, whatever they were: by a result, or by something that no program may rely on. Undefined ones that a processor may
+    /// leave as they are are none of these.
     pub replaced: u64,
     /// Of the changed ones those whose new value is not defined.
     pub undefined: u64,
@@ -66,13 +67,27 @@ impl Instruction {
                     | Mnemonic::Shld
                     | Mnemonic::Shrd
             );
+        // Of what they leave undefined, AMD's processors leave what was there; programs can see it.
+        let kept = match inner.mnemonic() {
+            Mnemonic::Mul
+            | Mnemonic::Imul
+            | Mnemonic::Div
+            | Mnemonic::Idiv
+            | Mnemonic::Bsf
+            | Mnemonic::Bsr
+            | Mnemonic::Bt
+            | Mnemonic::Btc
+            | Mnemonic::Btr
+            | Mnemonic::Bts => rflags(inner.rflags_undefined()),
+            _ => 0,
+        };
         // The kernel is given all of them, and the program can look at what was pushed.
         let reads_all = self.transfer() == Transfer::Syscall
             || matches!(inner.mnemonic(), Mnemonic::Pushf | Mnemonic::Pushfq | Mnemonic::Lahf);
         FlagUse {
             read: if reads_all { ARITHMETIC_FLAGS } else { rflags(inner.rflags_read()) | turned & 1 },
             changed,
-            replaced: if may_leave { 0 } else { changed },
+            replaced: if may_leave { 0 } else { changed & !kept },
             undefined: rflags(inner.rflags_undefined()) | turned & !1,
         }
     }
@@ -94,6 +109,18 @@ mod tests {
         assert_eq!(flags(&[0xff, 0xc0]).live_before(ARITHMETIC_FLAGS), 1);
         assert_eq!(flags(&[0x74, 0]).live_before(0), 1 << 6);
         assert_eq!(flags(&[0x11, 0xc8]).live_before(ARITHMETIC_FLAGS), 1);
+    }
+
+    #[test]
+    fn what_is_undefined_may_be_what_was_there() {
+        // imul eax, ecx; mul r11b; div ecx; bt eax, ecx: carry and overflow are replaced, or the carry alone, or nothing.
+        let replaced = |bytes| ARITHMETIC_FLAGS & !flags(bytes).live_before(ARITHMETIC_FLAGS);
+        assert_eq!(replaced(&[0x0f, 0xaf, 0xc1]), 0x801);
+        assert_eq!(replaced(&[0x41, 0xf6, 0xe3]), 0x801);
+        assert_eq!(replaced(&[0xf7, 0xf1]), 0);
+        assert_eq!(replaced(&[0x0f, 0xa3, 0xc8]), 1);
+        // xor eax, eax: every processor clears the adjust flag.
+        assert_eq!(replaced(&[0x31, 0xc0]), ARITHMETIC_FLAGS);
     }
 
     #[test]
