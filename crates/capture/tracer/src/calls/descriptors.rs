@@ -308,8 +308,8 @@ impl TracedThread {
             libc::SYS_connect => SocketName::given(b, c),
             libc::SYS_sendto => SocketName::given(e, f),
             libc::SYS_sendmsg => SocketName::given(
-                program_memory::word(b + offset_of!(libc::msghdr, msg_name) as u64),
-                program_memory::word(b + offset_of!(libc::msghdr, msg_namelen) as u64) & 0xffff_ffff,
+                program_memory::word_behind(b, offset_of!(libc::msghdr, msg_name)),
+                program_memory::word_behind(b, offset_of!(libc::msghdr, msg_namelen)) & 0xffff_ffff,
             ),
             _ => SocketName::None,
         };
@@ -405,7 +405,8 @@ impl TracedThread {
             }
         }
         for index in 0..MOST_POLLED.min(args[1] as u64) {
-            let polled = program_memory::word(args[0] as u64 + index * size_of::<libc::pollfd>() as u64);
+            let polled =
+                program_memory::word_behind(args[0] as u64, index as usize * size_of::<libc::pollfd>());
             if (polled >> 48) as u16 & READABLE != 0 {
                 self.tell_descriptor(SyncKind::Acquire, ip, object_of(polled as u32 as usize, false));
             }

@@ -73,8 +73,8 @@ impl TracedThread {
     /// So many bytes were read there from a signalfd.
     pub(super) fn take_read_signals(&mut self, ip: u64, at: u64, bytes: u64) {
         for index in 0..MOST_READ.min(bytes / READ_SIGNAL_BYTES) {
-            let place = at + index * READ_SIGNAL_BYTES;
-            let half = |offset: usize| program_memory::word(place + offset as u64) as i32;
+            let place = at.wrapping_add(index * READ_SIGNAL_BYTES);
+            let half = |offset: usize| program_memory::word_behind(place, offset) as i32;
             let signal = half(offset_of!(libc::signalfd_siginfo, ssi_signo));
             let code = half(offset_of!(libc::signalfd_siginfo, ssi_code));
             self.take_signal(ip, signal, &SigInfo::fault(signal, code, 0));

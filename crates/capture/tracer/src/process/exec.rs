@@ -153,7 +153,7 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
 fn count(list: u64) -> Option<usize> {
     let mut count = 0;
     // A null list counts as empty, as the kernel has it.
-    while list != 0 && program_memory::value::<u64>(list + count as u64 * 8)? != 0 {
+    while list != 0 && program_memory::value_behind::<u64>(list, count as u64 * 8)? != 0 {
         count += 1;
     }
     Some(count)
@@ -178,7 +178,7 @@ fn arguments(
     // SAFETY: `room` holds both lists, their nulls, four more entries and the text after them.
     unsafe {
         for index in 0..args {
-            let pointer = program_memory::value(argv + index as u64 * 8)?;
+            let pointer = program_memory::value_behind(argv, index as u64 * 8)?;
             list.add(index).write(pages::open_address(pointer));
         }
         list.add(args).write(0);
@@ -190,7 +190,7 @@ fn arguments(
         preload.push(PRELOAD);
         preload.push(announced.map_or(&[], |(_, libraries)| libraries.as_bytes()));
         for index in 0..variables {
-            let variable = program_memory::value(envp + index as u64 * 8)?;
+            let variable = program_memory::value_behind(envp, index as u64 * 8)?;
             if announced.is_some() && program_memory::starts_with(variable, PRELOAD)? {
                 preload.push(b":");
                 push_string(variable + PRELOAD.len() as u64, &mut preload);

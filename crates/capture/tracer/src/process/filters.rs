@@ -100,8 +100,9 @@ const READ_EXECUTE: u64 = (libc::PROT_READ | libc::PROT_EXEC) as u64;
 impl Filter {
     /// `None`: the kernel will refuse it.
     fn at(program: u64) -> Option<Self> {
-        let len = program_memory::word(program + offset_of!(libc::sock_fprog, len) as u64) as u16;
-        let start = program_memory::value::<u64>(program + offset_of!(libc::sock_fprog, filter) as u64)?;
+        let len = program_memory::word_behind(program, offset_of!(libc::sock_fprog, len)) as u16;
+        let start =
+            program_memory::value_behind::<u64>(program, offset_of!(libc::sock_fprog, filter) as u64)?;
         (1..=libc::BPF_MAXINSNS as u16).contains(&len).then_some(Self { len, start })
     }
 

@@ -99,9 +99,9 @@ impl SystemCall {
                 let block =
                     if matches!(kind, Arg::InMessages(_)) { BlockKind::Fetch } else { BlockKind::Fill };
                 for index in 0..returned {
-                    let header = arg + index * MMSGHDR_BYTES;
+                    let header = arg.wrapping_add(index * MMSGHDR_BYTES);
                     let (at, len) = program_memory::message_vectors(header);
-                    let bytes = program_memory::word(header + MSGHDR_BYTES) & 0xffff_ffff;
+                    let bytes = program_memory::word_behind(header, MSGHDR_BYTES as usize) & 0xffff_ffff;
                     self.vectors(thread, block, at, len, bytes);
                 }
             }
@@ -118,7 +118,7 @@ impl SystemCall {
         let (path, argv) = if self.number == libc::SYS_execveat { (b, c) } else { (a, b) };
         self.log(thread, Arg::Path, path, 0);
         for index in 0..if argv == 0 || !has_file { 0 } else { MOST_ARGUMENTS } {
-            match program_memory::value(argv + index * 8) {
+            match program_memory::value_behind(argv, index * 8) {
                 Some(0) | None => break,
                 Some(argument) => self.log(thread, Arg::Path, argument, 0),
             }
@@ -137,9 +137,9 @@ impl SystemCall {
             if bytes == 0 {
                 return;
             }
-            let vector = at + index * IOVEC_BYTES;
+            let vector = at.wrapping_add(index.wrapping_mul(IOVEC_BYTES));
             let base = program_memory::word(vector);
-            let len = program_memory::word(vector + offset_of!(libc::iovec, iov_len) as u64);
+            let len = program_memory::word_behind(vector, offset_of!(libc::iovec, iov_len));
             let part = len.min(bytes);
             self.block(thread, kind, base, part);
             bytes -= part;

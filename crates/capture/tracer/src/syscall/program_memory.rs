@@ -93,12 +93,20 @@ pub(crate) fn word(addr: u64) -> u64 {
     value(addr).unwrap_or(0)
 }
 
+/// A value so many bytes behind an address of the program's, which may be any number.
+pub(crate) fn value_behind<T: AnyBytes>(addr: u64, offset: u64) -> Option<T> {
+    value(addr.wrapping_add(offset))
+}
+
+/// The same of a word; zero where it can't be read.
+pub(crate) fn word_behind(addr: u64, offset: usize) -> u64 {
+    word(addr.wrapping_add(offset as u64))
+}
+
 /// Address and number of a msghdr's vectors.
 pub(crate) fn message_vectors(header: u64) -> (u64, u64) {
-    (
-        word(header + offset_of!(libc::msghdr, msg_iov) as u64),
-        word(header + offset_of!(libc::msghdr, msg_iovlen) as u64),
-    )
+    let field = |offset| word_behind(header, offset);
+    (field(offset_of!(libc::msghdr, msg_iov)), field(offset_of!(libc::msghdr, msg_iovlen)))
 }
 
 /// Reads a string of the program, with its zero. `None`: it can't be read, or is longer than the room for it.
