@@ -221,6 +221,7 @@ programs! {
     code_by_calls: "code_by_calls.c",
     ignored_asleep: "ignored_asleep.c",
     ignored_and_blocked: "ignored_and_blocked.c",
+    own_status: "own_status.c",
     ignored_by_exec: "ignored_by_exec.c",
     looks_at_its_crash: "looks_at_its_crash.c",
     prefetch: "prefetch.S",

@@ -63,6 +63,9 @@ pub unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *m
     }
 }
 
+/// Under that number the recorder announces the program that it starts itself.
+const STARTED_BY_RECORDER: u32 = 0;
+
 /// The loader's arguments.
 type Arguments = (c_int, *mut *mut c_char, *mut *mut c_char);
 
@@ -119,6 +122,9 @@ unsafe fn begin(
     }
     thread.install_handler_stack();
     thread.signals.alt_stack = alt_stack::AFTER_EXEC;
+    if own.announcement == Some(STARTED_BY_RECORDER) {
+        actions::undo_spawn();
+    }
     actions::take_over(router::HANDLERS);
     waiting::take_over_mask(thread);
     identity::tell_program(thread);

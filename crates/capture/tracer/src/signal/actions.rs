@@ -70,6 +70,16 @@ fn leave_to_kernel(signal: i32, handler: u64) {
     set_real(signal, &action);
 }
 
+/// The two signals that glibc has for itself.
+const OF_GLIBC: [i32; 2] = [32, 33];
+
+/// The recorder starts its program by posix_spawn, whose children ignore glibc's own signals. Those of a shell do not.
+pub(crate) fn undo_spawn() {
+    for signal in OF_GLIBC.into_iter().filter(|&signal| real(signal).handler == SIG_IGN) {
+        reset(signal);
+    }
+}
+
 /// Takes the signals that we live on, remembering what the program had for all signals.
 pub(crate) fn take_over(handlers: Handlers) {
     FAULT_HANDLER.store(handlers.fault as *const () as u64, Ordering::Release);
@@ -186,6 +196,26 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
         return -(sys::EFAULT as isize);
     }
     0
+}
+
+/// Sets of signals, by what the program does with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ActionSets {
+    pub(crate) ignored: u64,
+    pub(crate) handled: u64,
+}
+
+/// Which signals the program ignores, and which it handles.
+pub(crate) fn sets() -> ActionSets {
+    let mut sets = ActionSets::default();
+    for (signal, action) in (0..).zip(ACTIONS.lock().iter()).skip(1) {
+        match action.handler {
+            SIG_DFL => {}
+            SIG_IGN => sets.ignored |= mask::bit(signal),
+            _ => sets.handled |= mask::bit(signal),
+        }
+    }
+    sets
 }
 
 /// Whether the program ignores a signal.

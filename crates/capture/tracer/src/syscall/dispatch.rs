@@ -17,7 +17,7 @@ use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
 use crate::syscall::scratch::Scratch;
 use crate::syscall::table::{self, Arg, Manner, SignalSet};
-use crate::syscall::{code_writes, direct, paths, program_memory, program_writes};
+use crate::syscall::{code_writes, direct, own_status, paths, program_memory, program_writes};
 use crate::translate::code_changes::{self, MappingChange};
 use crate::translate::{context, stepping, translated_thread};
 
@@ -363,6 +363,7 @@ impl SystemCall {
         }
         if result != NOT_MADE {
             code_writes::after(self, result);
+            own_status::after(self, thread, maker, result);
             thread.after_descriptors(self.number, self.ip, &self.args, result);
         }
         if PROCESS.is_recording() && result != NOT_MADE && thread.calls.silent == 0 {

@@ -7,6 +7,7 @@ pub(crate) mod dispatch;
 pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod old_calls;
+mod own_status;
 pub(crate) mod paths;
 pub(crate) mod program_memory;
 pub(crate) mod program_writes;
