@@ -1,11 +1,13 @@
 //! Entries as they are: encoder 0, and what every other encoder does with entries that are not of its kind.
 
+use memref::Access;
+
 use super::{
     attribute::{Attribute, Coding},
     codec::{Corrupt, Encoded, Encoder},
-    number,
+    number, words,
 };
-use crate::EntryType;
+use crate::{DataAccess, EntryType, ExecutedFrame, InstructionTable, entry::entries};
 
 /// Entries as they are, for blocks of variable-sized data.
 #[derive(Debug)]
@@ -27,6 +29,54 @@ impl Encoder for Raw {
     fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
         raw_decode(encoded, out)
     }
+
+    fn decode_accesses(
+        &self,
+        encoded: &Encoded<'_>,
+        _end: Option<u64>,
+        out: &mut Vec<Access>,
+    ) -> Result<(), Corrupt> {
+        out.reserve(encoded.count);
+        self.each_access(encoded, &mut |accesses| out.extend_from_slice(accesses))
+    }
+
+    fn decode_executions(&self, encoded: &Encoded<'_>, out: &mut ExecutedFrame) -> Result<(), Corrupt> {
+        self.each_access(encoded, &mut |accesses| {
+            accesses.iter().for_each(|access| out.push_single(*access));
+        })
+    }
+
+    fn each_access(&self, encoded: &Encoded<'_>, act: &mut dyn FnMut(&[Access])) -> Result<(), Corrupt> {
+        let bytes = of_right_length(encoded, entries_part(encoded.parts)?)?;
+        let has_data = words::has_data(encoded.entry_type);
+        let (mut accesses, mut with_data) = (Vec::new(), Vec::<DataAccess>::new());
+        for some in bytes.chunks(SOME * encoded.entry_type.entry_bytes as usize) {
+            accesses.clear();
+            if has_data {
+                with_data.clear();
+                entries(some, &mut with_data)?;
+                accesses.extend(with_data.iter().map(|entry| entry.access));
+            } else {
+                entries(some, &mut accesses)?;
+            }
+            act(&accesses);
+        }
+        Ok(())
+    }
+
+    fn count_instructions(&self, encoded: &Encoded<'_>, out: &mut InstructionTable) -> Result<(), Corrupt> {
+        self.each_access(encoded, &mut |accesses| out.add_all(accesses))
+    }
+}
+
+/// Entries that are looked at together, so that they need not be in memory twice.
+const SOME: usize = 1 << 14;
+
+fn of_right_length<'a>(encoded: &Encoded<'_>, bytes: &'a [u8]) -> Result<&'a [u8], Corrupt> {
+    if encoded.count.checked_mul(encoded.entry_type.entry_bytes as usize) != Some(bytes.len()) {
+        return Err(Corrupt("the entries do not have the length that the header says"));
+    }
+    Ok(bytes)
 }
 
 /// The inverse of [`raw`].
@@ -36,10 +86,7 @@ pub(crate) fn raw_decode(encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(),
 
 /// Appends entries that are stored as they are.
 pub(super) fn raw_bytes(encoded: &Encoded<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Corrupt> {
-    if encoded.count.checked_mul(encoded.entry_type.entry_bytes as usize) != Some(bytes.len()) {
-        return Err(Corrupt("the entries do not have the length that the header says"));
-    }
-    out.extend_from_slice(bytes);
+    out.extend_from_slice(of_right_length(encoded, bytes)?);
     Ok(())
 }
 

@@ -18,6 +18,8 @@ use crate::directory::FrameRef;
 const MOST: usize = 4;
 /// Frames with fewer entries are not worth a thread.
 const FEW: u64 = 1 << 14;
+/// Frames with more entries take hundreds of megabytes: there is one at a time. memtap writes none unless it is told to.
+const MANY: u64 = 1 << 21;
 
 /// Frames that are being decoded ahead, or wait. Only a bound: nothing is ordered by it.
 static AHEAD: AtomicUsize = AtomicUsize::new(0);
@@ -84,7 +86,7 @@ impl<C: FrameContent> FramesAhead<C> {
         while self.frames.len() < MOST
             && let Some(&frame) = stream.frames.get(self.next)
         {
-            if frame.header.entries < FEW || !possible(self.next, &frame) {
+            if !(FEW..=MANY).contains(&frame.header.entries) || !possible(self.next, &frame) {
                 self.next += 1;
                 continue;
             }

@@ -14,7 +14,9 @@ const BLOCKS: u32 = 64;
 #[derive(Debug)]
 pub struct DataWriter {
     writer: EntryWriter,
-    next: u64,
+    /// The reference of the next datum; `None` once some could not be written, after which nobody knows.
+    next: Option<u64>,
+    stream: u32,
     blocks: Vec<u8>,
 }
 
@@ -24,16 +26,17 @@ impl DataWriter {
         // An earlier writer's may be on their way to the file.
         client.flush(false)?;
         let next = client.seek(stream, By::Index, u64::MAX)?;
-        Ok(Self { writer, next, blocks: Vec::new() })
+        Ok(Self { writer, next: Some(next), stream, blocks: Vec::new() })
     }
 
-    /// Writes a datum; returns its reference.
+    /// Writes a datum; returns its reference. After a failure nothing can be written any more.
     pub fn push(&mut self, data: &[u8]) -> Result<u64, Error> {
+        let what = "data before these could not be written";
+        let reference = self.next.take().ok_or(Error::Usage { stream: self.stream, what })?;
         self.blocks.clear();
         let count = var::put(&mut self.blocks, data);
         self.writer.push_all(&self.blocks)?;
-        let reference = self.next;
-        self.next += count;
+        self.next = Some(reference + count);
         Ok(reference)
     }
 
