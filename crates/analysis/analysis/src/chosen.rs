@@ -73,7 +73,7 @@ pub(crate) fn replay<T: CountsPart>(
     let follows_all = tool.follows_all();
     // Who called what a forked child does, another thread tells.
     let begun_inside = session.begun_inside();
-    let process = |thread: ThreadId| session.trace().threads().iter().find(|record| record.thread == thread);
+    let process = |thread: ThreadId| session.trace().thread(thread);
     let is_inside =
         |thread: ThreadId| process(thread).is_some_and(|record| begun_inside.contains(&record.process));
     let inside = only.filter(|only| follows_all && is_inside(*only));

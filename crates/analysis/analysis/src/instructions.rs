@@ -55,8 +55,7 @@ impl Session {
     /// Whether no instruction was mapped anew, or unmapped, in a process or in one that it was forked from.
     fn named_once(&self, process: ProcessId, counted: &[InstructionCount]) -> bool {
         let mut lineage = vec![process];
-        while let Some(record) =
-            self.trace().processes().iter().find(|record| Some(&record.process) == lineage.last())
+        while let Some(record) = lineage.last().and_then(|last| self.trace().process(*last))
             && let Some(parent) = record.parent.filter(|parent| *parent < record.process)
         {
             lineage.push(parent);

@@ -7,7 +7,8 @@
 //! right. An event that has an order itself waits until it is the lowest: what gives something up is seen before what takes
 //! it up. A forked child begins with what its parent had when it made the child, which may be long before the child's first event.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -192,6 +193,14 @@ struct ReplayedThread {
     pending: Option<Event<String>>,
 }
 
+/// Which thread is next: that with the lowest order, and of equals the lowest one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    order: Order,
+    thread: ThreadId,
+    place: usize,
+}
+
 /// Kinds of events that tell an order: they are read whether they are wanted or not, since the names of what follows depend
 /// on them.
 const ORDERED: KindSet = KindSet(KindSet::ORDERS.0 | KindSet::ALLOCATIONS.0 | KindSet::SYNCS.0);
@@ -260,13 +269,15 @@ impl Session {
     ) -> Result<Vec<Resolver>, Error> {
         let trace = self.trace();
         let mut changes = self.changes()?;
-        let mut threads = self.threads(chosen, events, tool.takes_executions())?;
+        let threads = self.threads(chosen, events, tool.takes_executions())?;
+        let turn = |(place, thread): (usize, &ReplayedThread)| {
+            Reverse(Turn { order: thread.order, thread: thread.thread, place })
+        };
+        let mut turns: BinaryHeap<_> = threads.iter().enumerate().map(turn).collect();
+        let mut threads: Vec<_> = threads.into_iter().map(Some).collect();
         let mut processes: BTreeMap<ProcessId, ReplayedProcess> = BTreeMap::new();
-        // The lowest order first; of equals the lowest thread.
-        while let Some(index) =
-            (0..threads.len()).min_by_key(|&index| (threads[index].order, threads[index].thread))
-        {
-            let thread = &mut threads[index];
+        while let Some(Reverse(Turn { place, .. })) = turns.pop() {
+            let Some(thread) = &mut threads[place] else { break };
             self.enter(thread.process, thread.order, &mut processes, &mut changes, tool);
             let Some(process) = processes.get_mut(&thread.process) else { break };
             process.advance(self, thread.order, tool);
@@ -303,7 +314,9 @@ impl Session {
                 }
             };
             if over {
-                threads.remove(index);
+                threads[place] = None;
+            } else {
+                turns.push(turn((place, thread)));
             }
         }
         // What happened after the last access still made regions.
@@ -475,7 +488,7 @@ impl Session {
         if processes.contains_key(&id) {
             return;
         }
-        let record = self.trace().processes().iter().find(|record| record.process == id);
+        let record = self.trace().process(id);
         // A process number is given after that of the parent, so this ends.
         let parent = record.and_then(|record| record.parent).filter(|parent| *parent < id);
         let own = changes.remove(&id).unwrap_or_default();

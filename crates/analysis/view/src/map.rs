@@ -138,7 +138,7 @@ impl TraceMap {
     pub(crate) fn json(&self) -> Value {
         let trace = self.session.trace();
         let name = trace.path().file_name().map(|name| name.to_string_lossy().into_owned());
-        let record = |id: ProcessId| trace.processes().iter().find(|record| record.process == id);
+        let record = |id: ProcessId| trace.process(id);
         let processes: Vec<Value> = self
             .processes
             .iter()

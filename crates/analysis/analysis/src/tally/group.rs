@@ -325,7 +325,7 @@ impl<'a> Grouper<'a> {
     fn thread(&self, number: u32) -> AccessRow {
         let thread = self.numbering.thread(number);
         let process = thread.map(|thread| thread.process).unwrap_or_default();
-        let record = self.session.trace().processes().iter().find(|record| record.process == process);
+        let record = self.session.trace().process(process);
         // As it was called: the file may have several names.
         let called = record.map_or("", |record| record.args.split(' ').next().unwrap_or(""));
         let exe = record.map_or("", |record| if called.is_empty() { &record.exe } else { called });

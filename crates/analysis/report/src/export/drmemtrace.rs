@@ -94,8 +94,7 @@ impl ThreadFiles {
     fn begin(session: &Session, dir: &Path) -> Self {
         let mut files = BTreeMap::new();
         for record in session.trace().threads() {
-            let process =
-                session.trace().processes().iter().find(|process| process.process == record.process);
+            let process = session.trace().process(record.process);
             let (pid, exe) = process.map_or((0, ""), |process| (process.pid, process.exe.as_str()));
             let exe = exe.rsplit('/').next().unwrap_or_default();
             let (thread, tid) = (record.thread.0, record.tid);

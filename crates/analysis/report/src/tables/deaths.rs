@@ -43,7 +43,7 @@ pub(super) fn named(session: &Session, deaths: Vec<Death>) -> Result<Vec<NamedDe
         }
     };
     let program = |process: ProcessId| {
-        let record = session.trace().processes().iter().find(|record| record.process == process);
+        let record = session.trace().process(process);
         record.map(|record| record.exe.clone()).unwrap_or_default()
     };
     let named = |death: Death| NamedDeath {

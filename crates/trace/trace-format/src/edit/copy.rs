@@ -284,7 +284,7 @@ impl Copy<'_> {
     fn remaining_losses(&mut self, trace: &Trace) -> Result<(), Error> {
         let threads: Vec<ThreadId> = self.losses.keys().copied().collect();
         for thread in threads {
-            let record = trace.threads().iter().find(|record| record.thread == thread);
+            let record = trace.thread(thread);
             // A thread that the trace does not know has no events that a reader would ask for.
             let Some(process) = record.map(|record| record.process) else { continue };
             let description = StreamDescription::of_kind(StreamKind::Gaps, Some((process, thread)));

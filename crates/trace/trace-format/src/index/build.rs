@@ -132,7 +132,7 @@ impl IndexOutput {
 /// The frames of accesses, in the order in which the index has them.
 fn jobs(trace: &Trace) -> Vec<Job> {
     let process = |stream: &Stream| {
-        let record = trace.threads().iter().find(|record| Some(record.thread) == stream.description.thread);
+        let record = stream.description.thread.and_then(|thread| trace.thread(thread));
         record.map(|record| record.process).or(stream.description.process).unwrap_or_default()
     };
     let mut jobs = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc};
 
-use memref::ThreadId;
+use memref::{ProcessId, ThreadId};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
@@ -232,6 +232,18 @@ impl Trace {
     /// The session's threads, by number.
     pub fn threads(&self) -> &[ThreadRecord] {
         &self.threads
+    }
+
+    /// A process by its number.
+    pub fn process(&self, number: ProcessId) -> Option<&ProcessRecord> {
+        let place = self.processes.binary_search_by_key(&number, |record| record.process).ok()?;
+        self.processes.get(place)
+    }
+
+    /// A thread by its number.
+    pub fn thread(&self, number: ThreadId) -> Option<&ThreadRecord> {
+        let place = self.threads.binary_search_by_key(&number, |record| record.thread).ok()?;
+        self.threads.get(place)
     }
 
     /// The streams, by number.
