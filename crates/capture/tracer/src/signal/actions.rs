@@ -7,8 +7,9 @@ use tracee::lock::Lock;
 use tracee::sys;
 
 use crate::signal::mask::{self, FAULTS, OURS};
-use crate::signal::stubs;
+use crate::signal::{stubs, waiting};
 use crate::state::process::PROCESS;
+use crate::state::thread::TracedThread;
 use crate::syscall::{program_memory, program_writes};
 
 /// The program's actions, as it sees them; index is the signal's number.
@@ -153,7 +154,13 @@ fn address_of_handler(signal: i32) -> u64 {
 ///
 /// # Safety
 /// `old` is where the program asks for the former action.
-pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> isize {
+pub(crate) unsafe fn sigaction(
+    thread: &mut TracedThread,
+    signal: i32,
+    new: u64,
+    old: u64,
+    size: usize,
+) -> isize {
     if size != 8 {
         return -(sys::EINVAL as isize);
     }
@@ -191,6 +198,9 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
         }
     }
     drop(actions);
+    if wanted.is_some_and(|wanted| wanted.handler == SIG_IGN) && !vfork_child {
+        waiting::forget(thread, signal);
+    }
     // SAFETY: the caller's promise.
     if old != 0 && !unsafe { program_writes::set_value(old, &former) } {
         return -(sys::EFAULT as isize);

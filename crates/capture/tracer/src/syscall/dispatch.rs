@@ -109,10 +109,7 @@ impl SystemCall {
                 }
                 libc::SYS_rt_sigaction => {
                     thread.before_signals(self.number, self.ip, &self.args);
-                    let result = actions::sigaction(a as i32, b, c, d as usize);
-                    if b != 0 && actions::ignores(a as i32) && !PROCESS.is_vfork_child() {
-                        waiting::forget(thread, a as i32);
-                    }
+                    let result = actions::sigaction(thread, a as i32, b, c, d as usize);
                     Some(self.exchanged(thread, result, b, c, ACTION_BYTES))
                 }
                 libc::SYS_rt_sigprocmask => {
