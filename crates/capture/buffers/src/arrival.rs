@@ -3,6 +3,9 @@
 //! A program is announced before it is executed, under a number that its process is given ([`crate::Control::next_announcement`]).
 //! Whoever arrives names it, and the recorder finds those that never do: nothing of the tracer ran in them.
 
+/// The number of the program that the recorder starts.
+pub const FIRST_ANNOUNCEMENT: u32 = 0;
+
 /// What a process says of itself when it enters its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {

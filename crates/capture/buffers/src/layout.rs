@@ -138,7 +138,7 @@ impl Control {
         None
     }
 
-    /// A number for a program that is about to be executed; the recorder's own program is number zero.
+    /// A number for a program that is about to be executed; that of the recorder's own is [`crate::FIRST_ANNOUNCEMENT`].
     pub fn next_announcement(&self) -> u32 {
         self.announced.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -29,7 +29,7 @@ mod slots;
 mod sync;
 mod writer;
 
-pub use arrival::{Arrival, Refusal};
+pub use arrival::{Arrival, FIRST_ANNOUNCEMENT, Refusal};
 pub use config::{
     Breakpoint, BreakpointKind, CONFIG_BYTES, Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES, MAX_PATH_BYTES,
 };

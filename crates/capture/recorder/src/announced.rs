@@ -8,9 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use buffers::{ProcessSlot, Refusal};
 
-/// The number of the program that the recorder starts.
-pub(crate) const FIRST_ANNOUNCEMENT: u32 = 0;
-
 /// A program that is about to be executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AnnouncedProgram {
@@ -151,6 +148,8 @@ fn words_of(refusal: Refusal) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use buffers::FIRST_ANNOUNCEMENT;
+
     use super::*;
 
     fn program(own_pid: Option<u32>) -> AnnouncedProgram {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use buffers::Config;
+use buffers::{Config, FIRST_ANNOUNCEMENT};
 use memref::RegionKind;
 use trace_format::TraceWriter;
 
-use crate::announced::FIRST_ANNOUNCEMENT;
 use crate::clock::{cpu_seconds, now_ns};
 use crate::destination::Destination;
 use crate::drain::Drain;

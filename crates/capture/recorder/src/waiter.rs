@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use buffers::FIRST_ANNOUNCEMENT;
 use buffers_host::OwnedPool;
 
-use crate::announced::FIRST_ANNOUNCEMENT;
 use crate::plan::{Plan, RunningProcess};
 use crate::program::{self, Linkage};
 use crate::running;

@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::Ordering;
 
-use buffers::{Arrival, Config, Pool, Refusal};
+use buffers::{Arrival, Config, FIRST_ANNOUNCEMENT, Pool, Refusal};
 use tracee::{maps, sys};
 
 use crate::process::connect::Answer;
@@ -63,9 +63,6 @@ pub unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *m
     }
 }
 
-/// Under that number the recorder announces the program that it starts itself.
-const STARTED_BY_RECORDER: u32 = 0;
-
 /// The loader's arguments.
 type Arguments = (c_int, *mut *mut c_char, *mut *mut c_char);
 
@@ -122,7 +119,7 @@ unsafe fn begin(
     }
     thread.install_handler_stack();
     thread.signals.alt_stack = alt_stack::AFTER_EXEC;
-    if own.announcement == Some(STARTED_BY_RECORDER) {
+    if own.announcement == Some(FIRST_ANNOUNCEMENT) {
         actions::undo_spawn();
     }
     actions::take_over(router::HANDLERS);
