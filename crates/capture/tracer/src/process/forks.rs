@@ -123,8 +123,7 @@ fn be_child(thread: &mut TracedThread) -> bool {
     thread.tid = sys::gettid();
     thread.writer.forget();
     thread.order = 0;
-    thread.signals.pending = [None; 32];
-    thread.signals.kept = [None; 12];
+    thread.signals.forget_waiting();
     if thread.translation.live().is_some() {
         engine::forget_definitions();
         process::forget_work();

@@ -65,15 +65,18 @@ impl SequenceArea {
 }
 
 impl ThreadSignals {
+    const NOTHING_PENDING: [Option<WaitingSignal>; 32] = [None; 32];
+    const NOTHING_KEPT: [Option<WaitingSignal>; 12] = [None; 12];
+
     /// Of a thread that begins, whose handlers have that stack.
     pub(crate) const fn new(handler_stack: AltStack) -> Self {
         Self {
             virtual_mask: 0,
             alt_stack: alt_stack::NONE,
             handler_stack,
-            pending: [None; 32],
+            pending: Self::NOTHING_PENDING,
             arrivals: AtomicU64::new(0),
-            kept: [None; 12],
+            kept: Self::NOTHING_KEPT,
             wait_mask: None,
             held_mask: None,
             set_aside: [SetAside::NONE; 16],
@@ -81,6 +84,12 @@ impl ThreadSignals {
             rseq_len: 0,
             rseq: SequenceArea::NONE,
         }
+    }
+
+    /// Of what waits, nothing does any more.
+    pub(crate) fn forget_waiting(&mut self) {
+        self.pending = Self::NOTHING_PENDING;
+        self.kept = Self::NOTHING_KEPT;
     }
 
     /// Whether some are put off.
