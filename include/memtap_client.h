@@ -167,7 +167,8 @@ int memtap_data_writer_open(memtap_client *client, uint32_t stream, memtap_data_
 int memtap_data_write(memtap_data_writer *writer, const void *data, size_t bytes, uint64_t *reference);
 int memtap_data_writer_close(memtap_data_writer *writer);
 int memtap_data_reader_open(memtap_client *client, uint32_t stream, memtap_data_reader **reader);
-/* The data are null where none begins at the reference, or a part of it is damaged or not in the file yet; valid until the next call. */
+/* The data are null where none begins at the reference, or a part of it is damaged or not in the file yet; valid until the next call. A
+ * zero byte that is not counted stands behind them, so that text can be printed as it is. */
 int memtap_data_read(memtap_data_reader *reader, uint64_t reference, const void **data, size_t *bytes);
 void memtap_data_reader_close(memtap_data_reader *reader);
 

@@ -126,7 +126,7 @@ int main(int argc, char **argv) {
     memtap_cursor_close(cursor);
     memtap_data_reader_close(reader);
 
-    /* What can't be: a stream that grows by no such field, and a second writer of data. */
+    /* What can't be: a stream that grows by no such field. */
     memtap_multiplexer *none;
     if (memtap_multiplexer_open(client, &messages, 1, "text", NULL, &none) != MEMTAP_OK)
         printf("refused: %s\n", memtap_error());

@@ -2,11 +2,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use trace_format::Guid;
 use trace_server::EntryStream;
 
 use crate::handle::{CClient, CDataReader, CDataWriter, give, of, take};
-use crate::{argument, put, status, text};
+use crate::{argument, guid_at, put, status, text};
 
 /// # Safety
 /// The promises at the head of `lib.rs` hold for the arguments.
@@ -20,11 +19,8 @@ pub(crate) unsafe extern "C" fn memtap_data_stream_register(
     let register = || {
         // SAFETY: a handle is null or live and used by nobody else, a text is null or ends with a zero byte.
         let (client, name) = unsafe { (of(client)?, text(name, "the name")?) };
-        if guid.is_null() {
-            return Err(argument("the GUID is null"));
-        }
-        // SAFETY: not null, and a GUID has 16 bytes.
-        let guid = Guid(unsafe { guid.cast::<[u8; 16]>().read_unaligned() });
+        // SAFETY: a GUID is null or has 16 bytes.
+        let guid = unsafe { guid_at(guid) }?;
         let number = client.client.add_stream(&EntryStream::of_data(name, guid))?;
         // SAFETY: a place is null or valid for the write.
         unsafe { put(stream, number) };
@@ -115,9 +111,9 @@ pub(crate) unsafe extern "C" fn memtap_data_read(
         let (place, len) = match got {
             Some(got) => {
                 *datum = got;
-                // One that is empty is there all the same.
-                datum.reserve(1);
-                (datum.as_ptr().cast(), datum.len())
+                let bytes = datum.len();
+                datum.push(0);
+                (datum.as_ptr().cast(), bytes)
             }
             None => (std::ptr::null(), 0),
         };

@@ -6,7 +6,7 @@ use trace_format::StreamDescription;
 
 use crate::handle::{CClient, of};
 use crate::session::CField;
-use crate::{argument, put, status};
+use crate::{argument, c_text, put, status};
 
 /// No process, or no thread.
 const NONE: u32 = u32::MAX;
@@ -33,10 +33,6 @@ pub(crate) struct Described {
     type_name: CString,
     _field_names: Vec<CString>,
     fields: Vec<CField>,
-}
-
-fn c_text(text: &str) -> CString {
-    CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
 impl Described {

@@ -20,6 +20,7 @@ mod write;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 
+use trace_format::Guid;
 use trace_server::Error;
 
 /// A null pointer, text that is not UTF-8, a length that does not fit.
@@ -51,9 +52,13 @@ fn argument(text: &str) -> Failure {
 
 /// Remembers a failure's text, and gives its number.
 fn remember(Failure(code, text): Failure) -> c_int {
-    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-    LAST.with_borrow_mut(|last| *last = text);
+    LAST.with_borrow_mut(|last| *last = c_text(&text));
     code
+}
+
+/// A text for C, with spaces for the zeros inside of it.
+fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
 fn status(result: Result<(), Failure>) -> c_int {
@@ -69,6 +74,16 @@ unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> 
     // SAFETY: not null, and a text ends with a zero byte.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map_err(|_| argument(&format!("{what} is not UTF-8")))
+}
+
+/// # Safety
+/// `guid` must be null or point to 16 bytes.
+unsafe fn guid_at(guid: *const u8) -> Result<Guid, Failure> {
+    if guid.is_null() {
+        return Err(argument("the GUID is null"));
+    }
+    // SAFETY: not null, and the caller promises 16 bytes.
+    Ok(Guid(unsafe { guid.cast::<[u8; 16]>().read_unaligned() }))
 }
 
 /// Stores a result where the caller wants it; a null place is not wanted.

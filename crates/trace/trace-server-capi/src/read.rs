@@ -135,6 +135,11 @@ pub(crate) struct CEntry {
 
 impl CEntry {
     const NONE: Self = Self { entry: std::ptr::null(), index: u64::MAX, stream: 0, bytes: 0 };
+
+    /// An entry that `held` keeps until the next one comes.
+    fn held_by(held: &mut HeldEntries, stream: u32, index: u64, bytes: &[u8]) -> Self {
+        Self { entry: held.hold(bytes), index, stream, bytes: bytes.len() as u32 }
+    }
 }
 
 /// # Safety
@@ -179,8 +184,7 @@ unsafe fn moved(
         // SAFETY: the caller's promise.
         let CCursor { cursor, stream, held } = unsafe { of(cursor) }?;
         let entry = step(cursor)?.map_or(CEntry::NONE, |Entry { index, bytes }| {
-            let (entry, bytes) = (held.hold(bytes), bytes.len() as u32);
-            CEntry { entry, index, stream: *stream, bytes }
+            CEntry::held_by(held, *stream, index, bytes)
         });
         // SAFETY: the caller's promise.
         unsafe { put(place, entry) };
@@ -258,8 +262,7 @@ pub(crate) unsafe extern "C" fn memtap_multiplexer_next(
         // SAFETY: a handle is null or live, and used by nobody else during the call.
         let CMultiplexer { multiplexer, held } = unsafe { of(multiplexer) }?;
         let entry = multiplexer.next_entry()?.map_or(CEntry::NONE, |MergedEntry { stream, index, bytes }| {
-            let (entry, bytes) = (held.hold(bytes), bytes.len() as u32);
-            CEntry { entry, index, stream, bytes }
+            CEntry::held_by(held, stream, index, bytes)
         });
         // SAFETY: a place is null or valid for the write.
         unsafe { put(place, entry) };

@@ -3,11 +3,11 @@
 use std::ffi::{CStr, c_char, c_int};
 
 use memref::{ProcessId, ThreadId};
-use trace_format::{EntryType, Field, FieldRole, Guid, StreamDescription};
+use trace_format::{EntryType, Field, FieldRole, StreamDescription};
 use trace_server::{Address, By, Client, EntryStream, OpenMode, SyncWhen, TraceOptions};
 
 use crate::handle::{CClient, engine, give, of, take};
-use crate::{Failure, argument, put, status, text};
+use crate::{Failure, argument, guid_at, put, status, text};
 
 const REPLACE: u32 = 1;
 const SYNC_NEVER: u32 = 2;
@@ -208,11 +208,11 @@ pub(crate) unsafe extern "C" fn memtap_type_register(
     let register = || {
         // SAFETY: a handle is null or live and used by nobody else, a text is null or ends with a zero byte.
         let (client, name) = unsafe { (of(client)?, text(name, "the name")?) };
-        if guid.is_null() || (fields.is_null() && field_count > 0) {
-            return Err(argument("the GUID or the fields are null"));
+        if fields.is_null() && field_count > 0 {
+            return Err(argument("the fields are null"));
         }
-        // SAFETY: not null, and a GUID has 16 bytes.
-        let guid = Guid(unsafe { guid.cast::<[u8; 16]>().read_unaligned() });
+        // SAFETY: a GUID is null or has 16 bytes.
+        let guid = unsafe { guid_at(guid) }?;
         let fields = if field_count == 0 {
             &[]
         } else {

@@ -70,6 +70,14 @@ fn build(dir: &Path, name: &str) -> PathBuf {
     program
 }
 
+/// What a program that [`build`] made prints, what it says of errors, and its status.
+fn run(dir: &Path, program: &Path, args: &[&str]) -> (String, String, Option<i32>) {
+    let run =
+        Command::new(program).args(args).env("LD_LIBRARY_PATH", library_dir(dir)).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&run.stdout), text(&run.stderr), run.status.code())
+}
+
 #[test]
 fn the_example_runs_against_each_kind_of_server() {
     let dir = tempfile::tempdir().unwrap();
@@ -92,25 +100,15 @@ fn the_example_runs_against_each_kind_of_server() {
         ("-".to_owned(), embedded.display().to_string(), embedded),
     ];
     for (url, specifier, file) in cases {
-        let run = Command::new(&program)
-            .args([&url, &specifier, &token])
-            .env("LD_LIBRARY_PATH", library_dir(dir.path()))
-            .output()
-            .unwrap();
-        let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-        assert_eq!((&*out, &*err, run.status.code()), (EXPECTED, "", Some(0)), "{url}");
+        let ran = run(dir.path(), &program, &[&url, &specifier, &token]);
+        assert_eq!(ran, (EXPECTED.into(), String::new(), Some(0)), "{url}");
         let trace = Trace::open(&file).unwrap();
         assert!(trace.closed() && trace.check().unwrap().is_sound());
         assert_eq!(trace.properties()["program"], "client.c");
     }
     // A second time the file is there.
-    let run = Command::new(&program)
-        .args([&unix.to_string(), "local"])
-        .env("LD_LIBRARY_PATH", library_dir(dir.path()))
-        .output()
-        .unwrap();
-    let err = String::from_utf8_lossy(&run.stderr);
-    assert!(err.contains("error 5: local: exists already") && run.status.code() == Some(1), "{err}");
+    let (_, err, status) = run(dir.path(), &program, &[&unix.to_string(), "local"]);
+    assert!(err.contains("error 5: local: exists already") && status == Some(1), "{err}");
 }
 
 #[test]
@@ -118,12 +116,7 @@ fn messages_are_read_beside_accesses_and_backwards() {
     let dir = tempfile::tempdir().unwrap();
     let program = build(dir.path(), "messages");
     let file = dir.path().join("trace");
-    let run = Command::new(&program)
-        .args(["-", file.to_str().unwrap()])
-        .env("LD_LIBRARY_PATH", library_dir(dir.path()))
-        .output()
-        .unwrap();
-    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    let (out, err, status) = run(dir.path(), &program, &["-", file.to_str().unwrap()]);
     // A message comes before an access of its cycle.
     let expect = "messages: message of 16 bytes: cycle text; texts: data\n\
         after 0 accesses, cycle 0: message 0 (9 bytes)\n\
@@ -135,7 +128,7 @@ fn messages_are_read_beside_accesses_and_backwards() {
         cycle 9003: message 3           ... (279 bytes)\n\
         again message 3, then the end\n\
         refused: stream 2: its entries have no growing field of that name\n";
-    assert_eq!((&*out, &*err, run.status.code()), (expect, "", Some(0)));
+    assert_eq!((&*out, &*err, status), (expect, "", Some(0)));
     assert!(Trace::open(&file).unwrap().check().unwrap().is_sound());
 }
 
@@ -144,13 +137,8 @@ fn a_simulator_writes_what_it_counts() {
     let dir = tempfile::tempdir().unwrap();
     let program = build(dir.path(), "simulator");
     let file = dir.path().join("trace");
-    let run = Command::new(&program)
-        .args(["-", file.to_str().unwrap()])
-        .env("LD_LIBRARY_PATH", library_dir(dir.path()))
-        .output()
-        .unwrap();
-    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert_eq!((&*err, run.status.code()), ("", Some(0)));
+    let (out, err, status) = run(dir.path(), &program, &["-", file.to_str().unwrap()]);
+    assert_eq!((&*err, status), ("", Some(0)));
     let numbers: Vec<u64> = out.split(' ').filter_map(|word| word.parse().ok()).collect();
     let [_, loads, stores] = numbers[..] else { panic!("{out}") };
     // Each comparison of neighbours loads both: 299 of them first, then one less each time.

@@ -48,7 +48,7 @@ impl EntryCursor {
         self.at = index;
     }
 
-    /// Entries that it passed over because they are damaged or missing.
+    /// Entries that it passed over because they are damaged or missing; twice where it passed them twice.
     pub fn lost(&self) -> u64 {
         self.lost
     }
