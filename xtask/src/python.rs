@@ -30,14 +30,17 @@ pub(crate) fn prepare() -> Result<()> {
             shell::run(&["python3", "-m", "venv", "--clear", path])
         })?;
     }
+    // Not by the `pip` beside it, a script that names the folder in which it was made: a target folder may have been moved.
     let words = [
+        "-m",
+        "pip",
         "install",
         "--quiet",
         "--disable-pip-version-check",
         "--requirement",
         "python/tests/requirements.txt",
     ];
-    shell::run_command(command("pip").args(words)).context("what the tests of the Python package need")
+    shell::run_command(command("python").args(words)).context("what the tests of the Python package need")
 }
 
 /// Builds the package into the environment.
