@@ -183,9 +183,8 @@ unsafe fn moved(
     let go = || {
         // SAFETY: the caller's promise.
         let CCursor { cursor, stream, held } = unsafe { of(cursor) }?;
-        let entry = step(cursor)?.map_or(CEntry::NONE, |Entry { index, bytes }| {
-            CEntry::held_by(held, *stream, index, bytes)
-        });
+        let entry = step(cursor)?
+            .map_or(CEntry::NONE, |Entry { index, bytes }| CEntry::held_by(held, *stream, index, bytes));
         // SAFETY: the caller's promise.
         unsafe { put(place, entry) };
         Ok(())

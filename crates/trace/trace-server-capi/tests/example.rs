@@ -72,8 +72,7 @@ fn build(dir: &Path, name: &str) -> PathBuf {
 
 /// What a program that [`build`] made prints, what it says of errors, and its status.
 fn run(dir: &Path, program: &Path, args: &[&str]) -> (String, String, Option<i32>) {
-    let run =
-        Command::new(program).args(args).env("LD_LIBRARY_PATH", library_dir(dir)).output().unwrap();
+    let run = Command::new(program).args(args).env("LD_LIBRARY_PATH", library_dir(dir)).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&run.stdout), text(&run.stderr), run.status.code())
 }
