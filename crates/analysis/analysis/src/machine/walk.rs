@@ -141,7 +141,7 @@ pub fn walk(
     Ok(())
 }
 
-/// The same with the data that was recorded, of the accesses with these numbers: `each` ends the walk with `false`.
+/// The same with the data that was recorded, if any was, of the accesses with these numbers: `each` ends the walk with `false`.
 ///
 /// # Errors
 /// Where the trace can't be read.
@@ -152,8 +152,21 @@ pub fn walk_data(
     mut each: impl FnMut(&Access, &mut Physical, Option<&[u8]>) -> bool,
 ) -> Result<(), Error> {
     let mut places = Places::new(trace, thread)?;
-    let mut cursor =
-        trace.shard(thread).data_accesses(&Filter { index: Some(numbers), ..Default::default() });
+    let filter = Filter { index: Some(numbers), ..Default::default() };
+    if trace.properties().get("written_data").map(String::as_str) != Some("yes") {
+        let mut cursor = trace.shard(thread).accesses(&filter);
+        while let Some(accesses) = cursor.next_block()? {
+            let accesses = accesses.to_vec();
+            for (index, access) in (cursor.first_index()..).zip(&accesses) {
+                places.go_to(index)?;
+                if !each(access, &mut places.physical, None) {
+                    return Ok(());
+                }
+            }
+        }
+        return Ok(());
+    }
+    let mut cursor = trace.shard(thread).data_accesses(&filter);
     while let Some(entries) = cursor.next_block()? {
         let entries = entries.to_vec();
         for (index, entry) in (cursor.first_index()..).zip(&entries) {
