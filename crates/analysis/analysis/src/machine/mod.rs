@@ -3,6 +3,9 @@
 //! A machine's trace has one thread a vCPU; what else it needs are streams of its own ([`trace_format::machine`]). All vCPUs
 //! share one clock, so cycles compare across them.
 
+mod boot;
+mod calls;
+mod initcalls;
 mod memory;
 mod names;
 mod process;
@@ -10,8 +13,10 @@ mod stores;
 mod symbols;
 mod walk;
 
+pub use calls::{GuestCall, GuestCallTree, GuestCode, GuestTotal};
+pub use initcalls::{Initcall, initcalls};
 pub use memory::{Image, memory_at};
-pub use names::{GuestProgram, Named, by_name};
+pub use names::{CountsByProcess, GuestProgram, Named, by_name, by_process_and_name};
 pub use process::{GuestMode, Owner, by_process, kernel_since, tasks};
 pub use symbols::GuestSymbols;
 pub use walk::{Physical, walk, walk_data};

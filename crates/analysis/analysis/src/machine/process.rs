@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use memref::{Access, ThreadId, VirtAddr};
 use trace_format::machine::TaskEntry;
-use trace_format::{Filter, StreamKind, Trace};
+use trace_format::{AccessCursor, Filter, StreamKind, Trace};
 
 use crate::{Count, Error};
 
@@ -44,7 +44,7 @@ impl GuestMode {
 }
 
 /// Whose accesses: a process of the guest.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
     /// Its process id; `None` before the kernel was found.
     pub process: Option<u32>,
@@ -80,34 +80,106 @@ pub fn kernel_since(trace: &Trace, thread: ThreadId) -> Result<u64, Error> {
     Ok(u64::MAX)
 }
 
-/// Gives all accesses of a vCPU, in order, with whose they are, to `each`. An owner's number grows with each change.
+/// The accesses of a vCPU, in order, with whose they are.
+pub(super) struct OwnedAccesses {
+    /// The vCPU's number: its place among the trace's threads.
+    pub(super) cpu: usize,
+    tasks: std::vec::IntoIter<TaskEntry>,
+    next: Option<TaskEntry>,
+    /// Who executes, and its number.
+    owner: Owner,
+    number: usize,
+    cpu_count: usize,
+    seen_kernel: bool,
+    cursor: AccessCursor,
+    /// What was read, and where the next one stands in it.
+    block: Vec<Access>,
+    at: usize,
+}
+
+/// Whose an access is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnedBy<'a> {
+    pub(super) owner: &'a Owner,
+    /// Another one with each change of the owner.
+    pub(super) number: usize,
+    pub(super) mode: GuestMode,
+}
+
+impl OwnedAccesses {
+    fn new(trace: &Trace, cpu: usize, thread: ThreadId) -> Result<Self, Error> {
+        let cpu_count = trace.threads().len();
+        // Of creations and ends nobody else executes.
+        let mut tasks = tasks(trace, thread)?;
+        tasks.retain(|task| task.change != CHANGE_CREATE && task.change != CHANGE_EXIT);
+        let mut tasks = tasks.into_iter();
+        let mut accesses = Self {
+            cpu,
+            next: tasks.next(),
+            tasks,
+            owner: Owner { process: None, name: "before the first process".into() },
+            number: cpu,
+            cpu_count,
+            seen_kernel: false,
+            cursor: trace.shard(thread).accesses(&Filter::default()),
+            block: Vec::new(),
+            at: 0,
+        };
+        accesses.fill()?;
+        Ok(accesses)
+    }
+
+    /// Reads on where nothing is left of what was read.
+    fn fill(&mut self) -> Result<(), Error> {
+        while self.at >= self.block.len() {
+            let Some(block) = self.cursor.next_block()? else { return Ok(()) };
+            self.block.clear();
+            self.block.extend_from_slice(block);
+            self.at = 0;
+        }
+        Ok(())
+    }
+
+    fn peek(&self) -> Option<Access> {
+        self.block.get(self.at).copied()
+    }
+
+    /// Gives the accesses up to that cycle to `each`.
+    fn walk(&mut self, last: u64, each: &mut impl FnMut(usize, OwnedBy<'_>, &Access)) -> Result<(), Error> {
+        while let Some(access) = self.peek().filter(|access| access.cycle <= last) {
+            while let Some(task) = self.next.as_ref().filter(|task| task.cycle <= access.cycle) {
+                self.owner = Owner { process: Some(task.process), name: task.name() };
+                self.number += self.cpu_count;
+                self.next = self.tasks.next();
+            }
+            let mode = GuestMode::of(access.ip, &mut self.seen_kernel);
+            each(self.cpu, OwnedBy { owner: &self.owner, number: self.number, mode }, &access);
+            self.at += 1;
+            self.fill()?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives all accesses of all vCPUs, in the order of their cycles, to `each`, with the vCPU's number.
 ///
 /// # Errors
 /// Where the trace can't be read.
-pub(crate) fn walk_owned(
+pub(super) fn walk_owned(
     trace: &Trace,
-    thread: ThreadId,
-    mut each: impl FnMut(usize, &Owner, GuestMode, &Access),
+    mut each: impl FnMut(usize, OwnedBy<'_>, &Access),
 ) -> Result<(), Error> {
-    // Of creations and ends nobody else executes.
-    let tasks = tasks(trace, thread)?;
-    let mut tasks =
-        tasks.into_iter().filter(|task| task.change != CHANGE_CREATE && task.change != CHANGE_EXIT);
-    let mut next = tasks.next();
-    let mut owner = Owner { process: None, name: "before the first process".into() };
-    let (mut number, mut seen_kernel) = (0, false);
-    let mut cursor = trace.shard(thread).accesses(&Filter::default());
-    while let Some(accesses) = cursor.next_block()? {
-        for access in accesses {
-            while let Some(task) = next.as_ref().filter(|task| task.cycle <= access.cycle) {
-                owner = Owner { process: Some(task.process), name: task.name() };
-                number += 1;
-                next = tasks.next();
-            }
-            each(number, &owner, GuestMode::of(access.ip, &mut seen_kernel), access);
-        }
+    let threads = trace.threads().iter().enumerate();
+    let cpus = threads.map(|(cpu, record)| OwnedAccesses::new(trace, cpu, record.thread));
+    let mut cpus = cpus.collect::<Result<Vec<_>, _>>()?;
+    loop {
+        let mut turns: Vec<_> = cpus.iter().filter_map(|cpu| Some((cpu.peek()?.cycle, cpu.cpu))).collect();
+        turns.sort_unstable();
+        let Some(&(_, cpu)) = turns.first() else { return Ok(()) };
+        // Up to the next one's; of the same cycle the lower vCPU is first.
+        let last = turns.get(1).map_or(u64::MAX, |&(cycle, next)| cycle - u64::from(next < cpu));
+        cpus[cpu].walk(last, &mut each)?;
     }
-    Ok(())
 }
 
 /// Counts accesses by process and mode.
@@ -116,28 +188,35 @@ pub(crate) fn walk_owned(
 /// Where the trace can't be read.
 pub fn by_process(trace: &Trace) -> Result<BTreeMap<(Owner, GuestMode), Count>, Error> {
     let mut counts: BTreeMap<(Owner, GuestMode), Count> = BTreeMap::new();
-    for record in trace.threads() {
-        let mut present: Option<(usize, Owner)> = None;
-        let mut modes = [Count::default(); 3];
-        walk_owned(trace, record.thread, |number, owner, mode, access| {
-            if present.as_ref().is_none_or(|(before, _)| *before != number)
-                && let Some((_, owner)) = present.replace((number, owner.clone()))
-            {
-                settle(&mut counts, &owner, &mut modes);
-            }
-            modes[mode as usize].add(access);
-        })?;
-        if let Some((_, owner)) = present {
-            settle(&mut counts, &owner, &mut modes);
+    let mut cpus = vec![OwnerCount::default(); trace.threads().len()];
+    walk_owned(trace, |cpu, by, access| {
+        let present = &mut cpus[cpu];
+        if present.owner.as_ref().is_none_or(|(before, _)| *before != by.number) {
+            let former = std::mem::take(present);
+            former.settle(&mut counts);
+            present.owner = Some((by.number, by.owner.clone()));
         }
-    }
+        present.modes[by.mode as usize].add(access);
+    })?;
+    cpus.into_iter().for_each(|present| present.settle(&mut counts));
     Ok(counts)
 }
 
-fn settle(counts: &mut BTreeMap<(Owner, GuestMode), Count>, owner: &Owner, modes: &mut [Count; 3]) {
-    for (mode, count) in [GuestMode::Boot, GuestMode::User, GuestMode::Kernel].into_iter().zip(modes) {
-        if count.accesses() > 0 {
-            *counts.entry((owner.clone(), mode)).or_default() += std::mem::take(count);
+/// What a vCPU did for one owner until it came to the next.
+#[derive(Clone, Debug, Default)]
+struct OwnerCount {
+    owner: Option<(usize, Owner)>,
+    modes: [Count; 3],
+}
+
+impl OwnerCount {
+    fn settle(self, counts: &mut BTreeMap<(Owner, GuestMode), Count>) {
+        let Some((_, owner)) = self.owner else { return };
+        for (mode, count) in [GuestMode::Boot, GuestMode::User, GuestMode::Kernel].into_iter().zip(self.modes)
+        {
+            if count.accesses() > 0 {
+                *counts.entry((owner.clone(), mode)).or_default() += count;
+            }
         }
     }
 }

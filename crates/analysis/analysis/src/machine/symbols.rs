@@ -1,5 +1,7 @@
 //! Names of the guest kernel's functions and variables.
 
+use std::ops::Range;
+
 use memref::VirtAddr;
 use trace_format::{StreamKind, Trace};
 
@@ -19,6 +21,22 @@ struct GuestSymbol {
 }
 
 impl GuestSymbols {
+    /// Where Linux maps its image.
+    pub(super) const IMAGE: Range<VirtAddr> =
+        VirtAddr(0xffff_ffff_8000_0000)..VirtAddr(0xffff_ffff_c000_0000);
+
+    /// Where Linux maps its modules.
+    pub(super) const MODULES: Range<VirtAddr> =
+        VirtAddr(0xffff_ffff_c000_0000)..VirtAddr(0xffff_ffff_ff00_0000);
+
+    /// These.
+    #[cfg(test)]
+    pub(super) fn new(symbols: impl Iterator<Item = (VirtAddr, String)>) -> Self {
+        let mut symbols: Vec<_> = symbols.map(|(addr, name)| GuestSymbol { addr, name }).collect();
+        symbols.sort();
+        Self { symbols }
+    }
+
     /// Those of a trace: none where the kernel was not found.
     ///
     /// # Errors
@@ -49,11 +67,24 @@ impl GuestSymbols {
         self.symbols.is_empty()
     }
 
+    fn at(&self, name: &str) -> Option<VirtAddr> {
+        self.symbols.iter().find(|symbol| symbol.name == name).map(|symbol| symbol.addr)
+    }
+
+    /// The kernel's functions: up to those that it needs only at first, where they come last.
+    pub(super) fn text(&self) -> Option<Range<VirtAddr>> {
+        Some(self.at("_text")?..self.at("_einittext").or_else(|| self.at("_etext"))?)
+    }
+
+    /// Whether a function of that name is one that the kernel needs only at first.
+    pub(super) fn is_of_start(&self, name: &str) -> bool {
+        let (Some(start), Some(end)) = (self.at("_sinittext"), self.at("_einittext")) else { return true };
+        self.symbols.iter().any(|symbol| symbol.name == name && (start..end).contains(&symbol.addr))
+    }
+
     /// The kernel symbol at or before an address of the kernel's image; modules are loaded after it and have none here.
     pub fn name(&self, addr: VirtAddr) -> Option<&str> {
-        const IMAGE: std::ops::Range<VirtAddr> =
-            VirtAddr(0xffff_ffff_8000_0000)..VirtAddr(0xffff_ffff_c000_0000);
-        if !IMAGE.contains(&addr) {
+        if !Self::IMAGE.contains(&addr) {
             return None;
         }
         let place = self.symbols.partition_point(|symbol| symbol.addr <= addr).checked_sub(1)?;
