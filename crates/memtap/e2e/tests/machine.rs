@@ -1,6 +1,7 @@
 //! Whole machines: a boot sector with its accesses counted by hand, Debian's kernel with a shell and a workload, and what
 //! users do wrong.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -468,6 +469,81 @@ fn says_who(trace: &Trace, dir: &Path) {
     let heatmap = trace.ask("heatmap", &["-o", picture.to_str().expect("text")]);
     assert_eq!(heatmap.status, 0, "{}", heatmap.err());
     assert!(std::fs::read_to_string(picture).expect("it was written").contains("<svg"));
+    refuses(trace, "flame", &["-o", "-"], "record without --only");
+}
+
+/// Asserts that a command refuses a trace with these words.
+fn refuses(trace: &Trace, command: &str, options: &[&str], words: &str) {
+    let outcome = trace.ask(command, options);
+    assert_eq!(outcome.status, 1, "{command} {options:?}: {}", outcome.err());
+    assert!(outcome.err().contains(words), "{command} {options:?}: {}", outcome.err());
+}
+
+/// What the kernel calls to get ready it says itself when it is asked to (initcall_debug).
+#[test]
+fn who_called_whom_is_as_the_kernel_says() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("trace");
+    let command = guest_command(dir.path(), &["initcall_debug", "loglevel=8"]);
+    let line: Vec<&str> = command.iter().map(String::as_str).collect();
+    let outcome = record(&file, &[], &line);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let said = outcome.out();
+    let name = |line: &str| Some(line.split_once("calling ")?.1.trim_start().split_once('+')?.0.to_owned());
+    let said: BTreeSet<String> = said.lines().filter_map(name).collect();
+    assert!(said.len() > 400, "{}", outcome.out());
+    let trace = Trace::at(file);
+    let (accesses, instructions) = (trace.number("accesses"), trace.number("instructions"));
+
+    let report = trace.ask("report", &["--by", "initcall", "--json"]);
+    assert_eq!(report.status, 0, "{}", report.err());
+    let rows = fits_schema("report-initcall", &report.out());
+    let rows = rows.as_array().expect("an array");
+    let sure: Vec<&str> = rows
+        .iter()
+        .filter(|row| row["may_jump"] == false)
+        .map(|row| row["name"].as_str().expect("a name"))
+        .collect();
+    // A few that access nothing jump to one that could be an initcall itself, by where it lies.
+    let unsaid: Vec<&&str> = sure.iter().filter(|name| !said.contains(**name)).collect();
+    assert!(sure.len() > 300 && unsaid.len() * 50 < sure.len(), "{unsaid:?}");
+    let of = |row: &Value| row["instructions"].as_u64().expect("a number");
+    let sum: u64 = rows.iter().map(of).sum();
+    assert!(sum > 10_000_000 && sum < instructions, "{sum} of {instructions}");
+
+    let picture = dir.path().join("stacks");
+    let options = ["--format", "folded", "-o", picture.to_str().expect("text")];
+    let folded = trace.ask("export", &options);
+    assert_eq!(folded.status, 0, "{}", folded.err());
+    let stacks = std::fs::read_to_string(picture).expect("it was written");
+    let count = |line: &str| line.rsplit_once(' ').and_then(|(_, count)| count.parse::<u64>().ok());
+    assert_eq!(stacks.lines().filter_map(count).sum::<u64>(), accesses);
+    for part in [
+        "kernel_init;kernel_init_freeable;do_one_initcall;acpi_init;acpi_scan_init;",
+        "start_kernel;setup_arch;",
+        "workload;entry_SYSCALL_64;",
+        "workload;[user mode] ",
+    ] {
+        assert!(stacks.lines().any(|line| line.contains(part)), "{part}");
+    }
+    for part in ["[firmware]", "[kernel's setup]", "[kernel unpacks itself]"] {
+        assert!(stacks.lines().any(|line| line.starts_with(&format!("{part} "))), "{part}");
+    }
+
+    let report = trace.ask("report", &["--by", "process,function", "--json"]);
+    assert_eq!(report.status, 0, "{}", report.err());
+    let rows = fits_schema("report-process-names", &report.out());
+    let rows = rows.as_array().expect("an array");
+    let of = |row: &Value| {
+        ["loads", "stores", "modifies"].map(|key| row[key].as_u64().expect(key)).iter().sum::<u64>()
+    };
+    assert_eq!(rows.iter().map(of).sum::<u64>(), accesses);
+    assert!(rows.iter().any(|row| row["mode"] == "boot" && row["function"] == "__startup_64"), "{rows:?}");
+
+    let lines = trace.ask("dump", &["--stream", "physical", "--range", "1000000..1000100"]).out();
+    assert_eq!(lines.lines().count(), 100, "{lines}");
+    refuses(&trace, "flame", &["--of", "live", "-o", "-"], "a machine's trace has no allocations");
+    refuses(&trace, "export", &["--format", "callgrind", "-o", "-"], "folded or pprof only");
 }
 
 #[test]

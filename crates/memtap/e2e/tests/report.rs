@@ -36,6 +36,27 @@ fn text(recording: &Recording, options: &[&str]) -> String {
 }
 
 #[test]
+fn what_can_t_be_a_table_is_refused() {
+    let recording = inventory();
+    for (by, status, words) in [
+        ("initcall", 1, "are for the trace of a machine"),
+        ("process", 1, "are for the trace of a machine"),
+        ("process,function", 1, "are for the trace of a machine"),
+        ("function,process", 2, "--by process is the first kind of rows"),
+        ("initcall,function", 2, "--by initcall is a table of its own"),
+        ("stack,function", 2, "--by stack is a table of its own"),
+        ("line,line", 2, "both kinds of rows are the same"),
+    ] {
+        let outcome = recording.trace.ask("report", &["--by", by]);
+        assert_eq!(outcome.status, status, "{by}: {}", outcome.err());
+        assert!(outcome.err().contains(words), "{by}: {}", outcome.err());
+    }
+    let flame = recording.trace.ask("flame", &["--of", "instructions", "-o", "-"]);
+    assert_eq!(flame.status, 1);
+    assert!(flame.err().contains("instructions are counted of machines only"), "{}", flame.err());
+}
+
+#[test]
 fn the_same_figures_are_in_every_table() {
     let recording = inventory();
     let stat = recording.trace.stat();

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use analysis::Session;
-use anyhow::Result;
+use analysis::machine::GuestProgram;
+use anyhow::{Context, Result};
+use symbols::{Module, SearchPath};
 use trace_format::Trace;
 
 /// Those that were opened. Clones share what they met.
@@ -31,6 +33,21 @@ pub(crate) fn session(path: &Path) -> Result<Session> {
     let session = Session::open_with(path, SYMBOLS.get().map_or(&[], Vec::as_slice))?;
     remember(session.trace());
     Ok(session)
+}
+
+/// Opens the files of a guest's programs, for their names.
+pub(crate) fn guest_programs(paths: &[PathBuf]) -> Result<Vec<GuestProgram>> {
+    let open = |path: &PathBuf| {
+        let shown = path.display();
+        let module = Module::open(path, None, &SearchPath::default()).with_context(|| shown.to_string())?;
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        GuestProgram::new(&name, module).with_context(|| {
+            format!(
+                "{shown}: is position-independent, so nothing says where it lay in the guest; link it with -no-pie"
+            )
+        })
+    };
+    paths.iter().map(open).collect()
 }
 
 fn remember(trace: &Trace) {

@@ -14,6 +14,8 @@ pub enum Measure {
     Allocations,
     /// Bytes that were allocated and never released.
     Live,
+    /// Instructions, of a machine.
+    Instructions,
 }
 
 impl Measure {
@@ -24,6 +26,7 @@ impl Measure {
             Self::Bytes => count.count.bytes,
             Self::Allocations => count.allocated_bytes,
             Self::Live => count.live_bytes,
+            Self::Instructions => count.instructions,
         }
     }
 
@@ -34,6 +37,7 @@ impl Measure {
             Self::Bytes => "bytes accessed",
             Self::Allocations => "bytes allocated",
             Self::Live => "bytes never released",
+            Self::Instructions => "instructions",
         }
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use analysis::machine::{GuestCallTree, GuestCode};
 use analysis::stack::{ContextId, Contexts, EnteredBy, StackTally};
 use analysis::{BlockUses, Count};
 use symbols::{CodeId, Names};
@@ -43,6 +44,8 @@ pub struct TreeCount {
     pub live_blocks: u64,
     /// Bytes of these.
     pub live_bytes: u64,
+    /// Instructions, of a machine.
+    pub instructions: u64,
 }
 
 impl std::ops::AddAssign for TreeCount {
@@ -52,6 +55,7 @@ impl std::ops::AddAssign for TreeCount {
         self.allocated_bytes += other.allocated_bytes;
         self.live_blocks += other.live_blocks;
         self.live_bytes += other.live_bytes;
+        self.instructions += other.instructions;
     }
 }
 
@@ -142,6 +146,29 @@ impl CallTree {
             entries: Vec::new(),
         };
         tree.function("all".into(), None, 0);
+        tree
+    }
+
+    /// The tree of a machine.
+    pub fn of_guest(guest: &GuestCallTree) -> Self {
+        let mut tree = Self::new();
+        let mut places = vec![0; guest.nodes.len()];
+        for (number, call) in guest.nodes.iter().enumerate() {
+            if number > 0 {
+                let module = match call.code {
+                    GuestCode::Kernel => Some("kernel".into()),
+                    GuestCode::User => Some("[user]".into()),
+                    GuestCode::Owner | GuestCode::Boot => None,
+                };
+                let function = tree.function(Arc::clone(&call.name), module, 0);
+                let caller = TreePlace { node: places[call.caller as usize], line: TreeLine::default() };
+                places[number] = tree.child(caller, function);
+            }
+            let node = &mut tree.nodes[places[number] as usize];
+            node.calls += call.calls;
+            *node.lines.entry(TreeLine::default()).or_default() +=
+                TreeCount { count: call.count, instructions: call.instructions, ..TreeCount::default() };
+        }
         tree
     }
 

@@ -36,12 +36,12 @@ impl FlameGraph {
             title.clone()
         };
         let total = grouped(self.root.total);
-        let unit = self.unit;
+        let (unit, legend) = (self.unit, self.legend);
         let (style, data) = (STYLE.trim_end(), graph.data());
         let controls = CONTROLS.replace("/*DATA*/null", &data);
         let right = WIDTH - MARGIN;
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"flame\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\" role=\"img\" aria-label=\"flame graph: {title}\">\n<style>{style}</style>\n<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n<text x=\"{MARGIN}\" y=\"22\" font-size=\"15\" font-weight=\"bold\">{shown}</text>\n<text class=\"soft\" x=\"{MARGIN}\" y=\"40\">{total} {unit}. A frame is a function, those that it called are below it, and it is as wide as its share.<tspan class=\"live-only\"> Click: enlarge.</tspan></text>\n<text class=\"details soft\" x=\"{MARGIN}\" y=\"58\">{LEGEND}</text>\n<g class=\"controls\" transform=\"translate({right}, 0)\"><g class=\"live-only\"><foreignObject x=\"-190\" y=\"6\" width=\"190\" height=\"26\"><input xmlns=\"http://www.w3.org/1999/xhtml\" class=\"search\" type=\"search\" placeholder=\"search functions (/)\" aria-label=\"search functions\"/></foreignObject><text class=\"found soft\" x=\"0\" y=\"44\" text-anchor=\"end\"/><text class=\"reset\" x=\"-200\" y=\"23\" text-anchor=\"end\" style=\"display:none\">show all (Esc)</text></g></g>\n<g class=\"frames\" transform=\"translate({MARGIN}, 0)\">\n{shapes}</g>\n<script><![CDATA[\n{SCRIPT}{controls}]]></script>\n</svg>\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"flame\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\" role=\"img\" aria-label=\"flame graph: {title}\">\n<style>{style}</style>\n<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n<text x=\"{MARGIN}\" y=\"22\" font-size=\"15\" font-weight=\"bold\">{shown}</text>\n<text class=\"soft\" x=\"{MARGIN}\" y=\"40\">{total} {unit}. A frame is a function, those that it called are below it, and it is as wide as its share.<tspan class=\"live-only\"> Click: enlarge.</tspan></text>\n<text class=\"details soft\" x=\"{MARGIN}\" y=\"58\">{legend}</text>\n<g class=\"controls\" transform=\"translate({right}, 0)\"><g class=\"live-only\"><foreignObject x=\"-190\" y=\"6\" width=\"190\" height=\"26\"><input xmlns=\"http://www.w3.org/1999/xhtml\" class=\"search\" type=\"search\" placeholder=\"search functions (/)\" aria-label=\"search functions\"/></foreignObject><text class=\"found soft\" x=\"0\" y=\"44\" text-anchor=\"end\"/><text class=\"reset\" x=\"-200\" y=\"23\" text-anchor=\"end\" style=\"display:none\">show all (Esc)</text></g></g>\n<g class=\"frames\" transform=\"translate({MARGIN}, 0)\">\n{shapes}</g>\n<script><![CDATA[\n{SCRIPT}{controls}]]></script>\n</svg>\n"
         )
     }
 
@@ -112,8 +112,6 @@ impl FlameGraph {
     }
 }
 
-const LEGEND: &str = "Orange: the program's own functions; blue: of libraries; grey: no function.";
-
 impl FrameKind {
     fn class(self) -> &'static str {
         match self {
@@ -177,7 +175,7 @@ mod tests {
     }
 
     fn graph(root: FlameNode) -> FlameGraph {
-        FlameGraph { title: "a <b>".to_owned(), unit: "accesses", root }
+        FlameGraph { title: "a <b>".to_owned(), unit: "accesses", legend: "", root }
     }
 
     #[test]

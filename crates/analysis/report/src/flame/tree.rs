@@ -4,11 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use analysis::Session;
+use analysis::machine::Machine;
 
 use crate::export::{CallTree, Measure};
 
 /// More nodes than these are joined, the smallest first: a file for a browser must not hold millions.
 const MAX_NODES: usize = 40_000;
+
+const LEGEND: &str = "Orange: the program's own functions; blue: of libraries; grey: no function.";
+const MACHINE_LEGEND: &str = "Orange: the kernel's functions; blue: programs; grey: no function.";
 
 /// Whose code a function is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +47,8 @@ pub struct FlameGraph {
     pub title: String,
     /// What the widths are: `accesses`.
     pub unit: &'static str,
+    /// What the colours mean.
+    pub legend: &'static str,
     /// What stands for the whole.
     pub root: FlameNode,
 }
@@ -67,6 +73,7 @@ impl FlameGraph {
         let mut graph = Self {
             title: crate::title(session).to_owned(),
             unit: measure.unit(),
+            legend: if Machine::of(session).is_some() { MACHINE_LEGEND } else { LEGEND },
             root: FlameNode {
                 name: "all".into(),
                 kind: FrameKind::Other,

@@ -91,12 +91,18 @@ pub(crate) fn run(args: &Args, symbols: &[PathBuf], strict: bool) -> Result<Exit
     if args.format == ExportFormat::Drmemtrace {
         return instructions(&session, args);
     }
-    needs_stacks(&session, &args.file)?;
+    let is_machine = Machine::of(&session).is_some();
+    if is_machine && !matches!(args.format, ExportFormat::Folded | ExportFormat::Pprof) {
+        bail!("{}: is of a machine, whose calls are written as folded or pprof only", args.file.display());
+    }
+    if !is_machine {
+        needs_stacks(&session, &args.file)?;
+    }
     let mut output = Output::create(&args.output, args.force)?;
     let names = session.names();
     match args.format {
         ExportFormat::Folded => {
-            let tree = call_tree(&session, &args.file, Measure::Accesses)?;
+            let tree = call_tree(&session, &args.file, Measure::Accesses, &[])?;
             folded(&FlameGraph::of(&session, &tree, Measure::Accesses), &mut output)?;
         }
         ExportFormat::Callgrind => {
@@ -110,6 +116,10 @@ pub(crate) fn run(args: &Args, symbols: &[PathBuf], strict: bool) -> Result<Exit
             let mut uses = BlockUses::new(&session);
             session.replay(&Default::default(), None, &mut uses)?;
             dhat(&session, &uses, &mut output)?;
+        }
+        ExportFormat::Pprof if is_machine => {
+            let tree = call_tree(&session, &args.file, Measure::Accesses, &[])?;
+            pprof(&session, &tree, &mut output)?;
         }
         ExportFormat::Pprof => {
             let mut tools = (StackTally::new(&session), BlockUses::new(&session));

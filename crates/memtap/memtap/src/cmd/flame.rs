@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use analysis::machine::{GuestCallTree, Machine};
 use analysis::stack::StackTally;
-use analysis::{BlockUses, Session, has_stacks};
+use analysis::{BlockUses, Count, Session, has_stacks};
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 use report::export::{CallTree, Measure};
@@ -14,6 +15,7 @@ use report::flame::FlameGraph;
 use crate::inputs;
 use crate::new_file::Output;
 use crate::output::note_problems;
+use crate::progress::Reading;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -27,6 +29,8 @@ pub(crate) enum FlameFigure {
     Allocations,
     /// Bytes that were allocated and never released
     Live,
+    /// Instructions (a machine)
+    Instructions,
 }
 
 impl From<FlameFigure> for Measure {
@@ -36,6 +40,7 @@ impl From<FlameFigure> for Measure {
             FlameFigure::Bytes => Self::Bytes,
             FlameFigure::Allocations => Self::Allocations,
             FlameFigure::Live => Self::Live,
+            FlameFigure::Instructions => Self::Instructions,
         }
     }
 }
@@ -51,6 +56,9 @@ pub(crate) struct Args {
     /// What is counted
     #[arg(long, value_enum, default_value = "accesses")]
     of: FlameFigure,
+    /// The file of a program of the guest, for its names (a machine; may be given several times)
+    #[arg(long, value_name = "FILE")]
+    guest_program: Vec<PathBuf>,
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
@@ -61,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = inputs::session(&args.file)?;
     let mut output = Output::create(&args.output, args.force)?;
     let measure = Measure::from(args.of);
-    let tree = call_tree(&session, &args.file, measure)?;
+    let tree = call_tree(&session, &args.file, measure, &args.guest_program)?;
     let graph = FlameGraph::of(&session, &tree, measure);
     output.write_all(graph.svg().as_bytes())?;
     output.finish()?;
@@ -69,9 +77,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who called whom in a trace, with what one figure needs.
-pub(crate) fn call_tree(session: &Session, file: &Path, measure: Measure) -> Result<CallTree> {
+/// Who called whom in a trace, with what one figure needs. Programs are those of a machine's guest whose names are wanted.
+pub(crate) fn call_tree(
+    session: &Session,
+    file: &Path,
+    measure: Measure,
+    programs: &[PathBuf],
+) -> Result<CallTree> {
+    if Machine::of(session).is_some() {
+        if matches!(measure, Measure::Allocations | Measure::Live) {
+            bail!("{}: a machine's trace has no allocations", file.display());
+        }
+        return Ok(CallTree::of_guest(&guest_calls(session, file, programs)?));
+    }
     needs_stacks(session, file)?;
+    if measure == Measure::Instructions {
+        bail!("{}: instructions are counted of machines only (record --tracer qemu)", file.display());
+    }
     let mut tree = CallTree::new();
     if measure == Measure::Live {
         let mut uses = BlockUses::new(session);
@@ -81,6 +103,23 @@ pub(crate) fn call_tree(session: &Session, file: &Path, measure: Measure) -> Res
         let mut tally = StackTally::new(session);
         tally.replay(session, &Default::default(), None)?;
         tree.count(session.names(), &tally);
+    }
+    Ok(tree)
+}
+
+/// Who called whom in a machine.
+pub(crate) fn guest_calls(session: &Session, file: &Path, programs: &[PathBuf]) -> Result<GuestCallTree> {
+    let programs = inputs::guest_programs(programs)?;
+    let tree = {
+        let _reading = Reading::of(session);
+        GuestCallTree::of(session.trace(), &programs)?
+    };
+    let count = tree.totals().first().map_or_else(Count::default, |total| total.count);
+    if count.accesses() > 0 && (count.loads == 0 || count.stores == 0) {
+        bail!(
+            "{}: calls are told by what is stored, and returns by what is loaded; record without --only",
+            file.display()
+        );
     }
     Ok(tree)
 }

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use analysis::machine::{self, Machine};
-use analysis::stack::{SiteStyle, StackTally};
+use analysis::stack::{SiteStyle, StackCount, StackTally};
 use analysis::{
     AccessRow, By, Count, PairTally, Session, SortKey, Tally, Tool, Unused, coverage, has_stacks,
 };
@@ -17,14 +18,17 @@ use report::export::{Measure, Selection, export};
 use report::flame::FlameGraph;
 use report::pages::trace::TracePage;
 use report::tables::choice::Choice;
-use report::tables::machine::processes;
+use report::tables::machine::{
+    initcalls_json, initcalls_text, process_names_json, process_names_text, processes, sorted_names,
+};
 use report::tables::pairs::{pairs_json, pairs_text};
 use report::tables::rows::{Shown, rows_json, rows_text};
 use report::tables::stacks::{stacks_json, stacks_text};
 use report::tables::unused::{unused_json, unused_text};
-use symbols::{Module, Resolver, SearchPath};
+use symbols::Resolver;
 
 use super::dump::{TracePart, parse_part, parse_range};
+use super::flame::{call_tree, guest_calls};
 use crate::inputs;
 use crate::new_file::NewFile;
 use crate::output::{Out, note_problems};
@@ -58,8 +62,10 @@ pub(crate) enum Grouping {
     Thread,
     /// A stack of functions: who called whom down to the access
     Stack,
-    /// A process of the guest and its mode (a machine)
+    /// A process of the guest and its mode, alone or with function or variable (a machine)
     Process,
+    /// What the guest's kernel called to get ready (a machine)
+    Initcall,
 }
 
 /// The order of rows.
@@ -172,6 +178,8 @@ enum Subject {
     Pair([By; 2]),
     Stack,
     Process,
+    ProcessAnd(machine::Named),
+    Initcall,
 }
 
 /// Ends with a wrong command line.
@@ -196,11 +204,17 @@ impl Args {
             Grouping::Region => By::Region,
             Grouping::Thread => By::Thread,
             Grouping::Stack => wrong("--by stack is a table of its own; it has no second kind of rows"),
-            Grouping::Process => wrong("--by process is a table of its own; it has no second kind of rows"),
+            Grouping::Process => {
+                wrong("--by process is the first kind of rows, the second function or variable")
+            }
+            Grouping::Initcall => wrong("--by initcall is a table of its own; it has no second kind of rows"),
         };
         match *self.by.as_slice() {
             [Grouping::Stack] => Subject::Stack,
             [Grouping::Process] => Subject::Process,
+            [Grouping::Process, Grouping::Function] => Subject::ProcessAnd(machine::Named::Function),
+            [Grouping::Process, Grouping::Variable] => Subject::ProcessAnd(machine::Named::Variable),
+            [Grouping::Initcall] => Subject::Initcall,
             [one] => Subject::One(by(one)),
             [one, other] if one == other => wrong("--by: both kinds of rows are the same"),
             [one, other] => Subject::Pair([by(one), by(other)]),
@@ -283,8 +297,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     match subject {
         _ if args.unused => by_use(&session, args),
+        Subject::Stack if is_machine => by_guest_stack(&session, args),
         Subject::Stack => by_stack(&session, args),
+        Subject::Process | Subject::ProcessAnd(_) | Subject::Initcall if !is_machine => {
+            bail!(
+                "{}: --by process and --by initcall are for the trace of a machine (record --tracer qemu)",
+                args.file.display()
+            )
+        }
         Subject::Process => by_process(&session, args),
+        Subject::ProcessAnd(named) => by_process_and_name(&session, args, named),
+        Subject::Initcall => by_initcall(&session, args),
         Subject::One(By::Function) if is_machine => by_guest_name(&session, args, machine::Named::Function),
         Subject::One(By::Variable) if is_machine => by_guest_name(&session, args, machine::Named::Variable),
         Subject::One(by) => by_one(&session, args, split(by)),
@@ -305,10 +328,10 @@ fn write_page(session: &Session, args: &Args, html: &std::path::Path) -> Result<
 
 /// The page's flame graph, where the trace can tell who called whom.
 fn flame(session: &Session, args: &Args) -> Result<Option<String>> {
-    if Machine::of(session).is_some() || !has_stacks(session) {
+    if Machine::of(session).is_none() && !has_stacks(session) {
         return Ok(None);
     }
-    let tree = super::flame::call_tree(session, &args.file, Measure::Accesses)?;
+    let tree = call_tree(session, &args.file, Measure::Accesses, &args.guest_program)?;
     Ok(Some(FlameGraph::of(session, &tree, Measure::Accesses).svg()))
 }
 
@@ -469,7 +492,28 @@ fn by_stack(session: &Session, args: &Args) -> Result<ExitCode> {
         let selection = args.selection();
         tally.replay(session, &selection.all_events(), selection.thread)?;
     }
-    let mut rows = tally.rows(session.names());
+    stack_rows(session, args, tally.rows(session.names()))
+}
+
+/// A machine's accesses by stack of functions.
+fn by_guest_stack(session: &Session, args: &Args) -> Result<ExitCode> {
+    let tree = guest_calls(session, &args.file, &args.guest_program)?;
+    let mut stacks: Vec<Vec<Arc<str>>> = vec![Vec::new()];
+    let mut rows = Vec::new();
+    for node in tree.nodes.iter().skip(1) {
+        let mut stack = stacks[node.caller as usize].clone();
+        stack.push(Arc::clone(&node.name));
+        if node.count.accesses() > 0 {
+            rows.push(StackCount { stack: stack.clone(), count: node.count, ..StackCount::default() });
+        }
+        stacks.push(stack);
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.count.accesses()));
+    stack_rows(session, args, rows)
+}
+
+/// Writes rows of stacks, which come most accessed first.
+fn stack_rows(session: &Session, args: &Args, mut rows: Vec<StackCount>) -> Result<ExitCode> {
     match args.sort {
         SortBy::Accesses => {}
         SortBy::Loads => rows.sort_by_key(|row| std::cmp::Reverse(row.count.loads)),
@@ -501,9 +545,6 @@ fn by_stack(session: &Session, args: &Args) -> Result<ExitCode> {
 
 /// A machine's accesses by process of the guest, kernel and user mode apart.
 fn by_process(session: &Session, args: &Args) -> Result<ExitCode> {
-    if Machine::of(session).is_none() {
-        bail!("{}: --by process is for the trace of a machine (record --tracer qemu)", args.file.display());
-    }
     let mut rows: Vec<_> = machine::by_process(session.trace())?.into_iter().collect();
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(count.accesses()));
     rows.truncate(args.most());
@@ -514,20 +555,48 @@ fn by_process(session: &Session, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What the guest's kernel called to get ready.
+fn by_initcall(session: &Session, args: &Args) -> Result<ExitCode> {
+    let tree = guest_calls(session, &args.file, &args.guest_program)?;
+    let instructions = tree.totals().first().map_or(0, |total| total.instructions);
+    let mut rows = machine::initcalls(&tree, &machine::GuestSymbols::of(session.trace())?);
+    let mut out = Out::stdout();
+    if args.json {
+        rows.truncate(args.most());
+        initcalls_json(&rows, &mut out)?;
+    } else {
+        let look = out.look(args.wide);
+        initcalls_text(&rows, instructions, args.most(), look, &mut out)?;
+    }
+    out.finish()?;
+    note_problems(session);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A machine's accesses by process and, of each, by function or variable.
+fn by_process_and_name(session: &Session, args: &Args, named: machine::Named) -> Result<ExitCode> {
+    let programs = inputs::guest_programs(&args.guest_program)?;
+    let counts = {
+        let _reading = Reading::of(session);
+        machine::by_process_and_name(session.trace(), named, &programs)?
+    };
+    let rows = sorted_names(counts);
+    let mut out = Out::stdout();
+    if args.json {
+        let kind = if named == machine::Named::Function { "function" } else { "variable" };
+        process_names_json(&rows, kind, args.most(), &mut out)?;
+    } else {
+        let look = out.look(args.wide);
+        process_names_text(&rows, args.most(), look, &mut out)?;
+    }
+    out.finish()?;
+    note_problems(session);
+    Ok(ExitCode::SUCCESS)
+}
+
 /// A machine's accesses by function or variable: those of the guest's kernel, and of the programs whose files are given.
 fn by_guest_name(session: &Session, args: &Args, named: machine::Named) -> Result<ExitCode> {
-    let mut programs = Vec::new();
-    for path in &args.guest_program {
-        let shown = path.display();
-        let module = Module::open(path, None, &SearchPath::default()).with_context(|| shown.to_string())?;
-        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        let Some(program) = machine::GuestProgram::new(&name, module) else {
-            bail!(
-                "{shown}: is position-independent, so nothing says where it lay in the guest; link it with -no-pie"
-            );
-        };
-        programs.push(program);
-    }
+    let programs = inputs::guest_programs(&args.guest_program)?;
     let counts = machine::by_name(session.trace(), named, &programs)?;
     let row = |((mode, name), count): ((machine::GuestMode, String), analysis::Count)| AccessRow {
         name,
