@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the small Linux machine that tests and benchmarks boot: Debian's kernel, busybox and a workload.
 # usage: make.sh DIR KERNEL [KERNEL ARGUMENT...]
-# A busybox that needs no libraries lies beside the kernel.
+# A busybox that needs no libraries and a module of the kernel's lie beside the kernel.
 # The kernel is told not to test its timer: on a busy host the test fails, and the kernel gives up.
 # Leaves DIR/workload, with debug information, and DIR/initramfs. Prints QEMU's command line, a word a line.
 set -eu
@@ -13,10 +13,11 @@ files=$dir/files
 rm -rf "$files"
 mkdir -p "$files/bin" "$files/proc" "$files/dev"
 cp "$busybox" "$files/bin/busybox"
-for applet in sh mount echo seq sort md5sum grep sleep poweroff cat; do
+for applet in sh insmod mount echo seq sort md5sum grep sleep poweroff cat; do
     ln -s busybox "$files/bin/$applet"
 done
 cp "$here/init.sh" "$files/init"
+cp "$(dirname "$kernel")/module.ko" "$files/module.ko"
 chmod 755 "$files/init"
 gcc -O1 -g -static -I"$here/../../include" -o "$dir/workload" "$here/workload.c"
 cp "$dir/workload" "$files/bin/workload"

@@ -148,13 +148,13 @@ pub(crate) const BENCH_MACHINE: &[Tool] = &[("gcc", "gcc"), ("qemu-system-x86_64
 /// The kernel of guests: a package that depends on the present version's.
 const KERNEL: &str = "linux-image-cloud-amd64";
 
-/// Fetches what the guests are made of, of which they need the files alone and no installation: Debian's kernel, and a busybox that
-/// needs no libraries, whatever this system has under that name. Returns the path of the kernel; the other one lies beside it.
+/// Fetches what the guests are made of, of which they need the files alone and no installation: Debian's kernel, a module of it that needs
+/// no others, and a busybox that needs no libraries, whatever this system has under that name. Returns the path of the kernel; the other one lies beside it.
 pub(crate) fn guest_parts() -> Result<PathBuf> {
     let dir = shell::target_dir().join("guest");
     let (kernel, busybox) = (dir.join("vmlinuz"), dir.join("busybox"));
-    let parts = dir.join("parts");
-    if !kernel.exists() {
+    let (parts, module) = (dir.join("parts"), dir.join("module.ko"));
+    if !kernel.exists() || !module.exists() {
         let package = match kernel_package()? {
             Some(package) => package,
             None => {
@@ -164,6 +164,8 @@ pub(crate) fn guest_parts() -> Result<PathBuf> {
         };
         unpack(&package, &parts)?;
         std::fs::copy(find(&parts.join("boot"), "vmlinuz")?, &kernel)?;
+        let modules = find(&parts.join("lib/modules"), "")?.join("kernel/drivers/net");
+        std::fs::copy(find(&modules, "dummy.ko")?, &module)?;
     }
     if !busybox.exists() {
         unpack("busybox-static", &parts)?;

@@ -34,11 +34,11 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
@@ -230,6 +230,16 @@ const FIELDS: &[(&str, &str)] = &[
     ("task_struct", "real_parent"),
 ];
 
+/// What else is used where it is there: of modules, which a kernel may not have.
+const FIELDS_OF_MODULES: &[(&str, &str)] = &[
+    ("module", "list"),
+    ("module", "name"),
+    ("module", "kallsyms"),
+    ("mod_kallsyms", "symtab"),
+    ("mod_kallsyms", "num_symtab"),
+    ("mod_kallsyms", "strtab"),
+];
+
 impl Kernel {
     /// Searches memory for the kernel. The error says what is missing.
     pub(crate) fn find(ram: &Ram) -> Result<Self, &'static str> {
@@ -277,7 +287,8 @@ impl Kernel {
         if !ram.read(place, &mut blob) {
             return Err("the description of types was not found");
         }
-        kernel.fields = btf_fields(&blob, FIELDS).ok_or("the description of types is not understood")?;
+        let fields = [FIELDS, FIELDS_OF_MODULES].concat();
+        kernel.fields = btf_fields(&blob, &fields).ok_or("the description of types is not understood")?;
         if FIELDS.iter().any(|field| !kernel.fields.contains_key(field)) {
             return Err("the description of types lacks task_struct");
         }
@@ -318,6 +329,31 @@ impl Kernel {
     /// Where a field lies in its structure.
     pub(crate) fn field(&self, structure: &'static str, field: &'static str) -> u64 {
         self.fields.get(&(structure, field)).copied().unwrap_or(0)
+    }
+
+    /// The same, where the kernel has it.
+    pub(crate) fn known_field(&self, structure: &'static str, field: &'static str) -> Option<u64> {
+        self.fields.get(&(structure, field)).copied()
+    }
+
+    /// The physical address of kernel memory, as the kernel's page tables of four levels place it.
+    pub(crate) fn physical_of(&self, ram: &Ram, addr: u64) -> Option<u64> {
+        const PRESENT: u64 = 1;
+        const LARGE: u64 = 1 << 7;
+        const FRAME: u64 = 0x000f_ffff_ffff_f000;
+        let mut table = self.physical(self.symbol("init_top_pgt")?)?;
+        for shift in [39, 30, 21, 12] {
+            let entry = ram.load(table + (addr >> shift & 511) * 8, 8)? as u64;
+            if entry & PRESENT == 0 {
+                return None;
+            }
+            let within = (1 << shift) - 1;
+            if shift == 12 || shift < 39 && entry & LARGE != 0 {
+                return Some(entry & FRAME & !within | addr & within);
+            }
+            table = entry & FRAME;
+        }
+        None
     }
 
     /// The physical address of kernel memory: of its image, or of the map of all memory.

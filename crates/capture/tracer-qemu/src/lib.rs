@@ -12,6 +12,7 @@ mod api;
 mod channel;
 mod kernel;
 mod machine;
+mod modules;
 mod options;
 mod ram;
 mod task;

@@ -426,6 +426,7 @@ impl Machine {
         {
             let events = self.tasks.reached(hook, ram);
             self.tell_tasks(events);
+            self.tell_symbols();
         }
         if self.on && self.options.flow {
             self.tell_entry();
@@ -454,16 +455,20 @@ impl Machine {
                 let block = unsafe { &**block };
                 block.hook.store(self.tasks.hook(block.ip), Ordering::Relaxed);
             }
-            for (name, address) in self.tasks.take_symbols() {
-                let mut text = address.to_le_bytes().to_vec();
-                text.extend_from_slice(name.as_bytes());
-                self.record(&MachineRecord::Text { what: TEXT_SYMBOL, text: &text });
-            }
+            self.tell_symbols();
             if let Some(ram) = &self.ram {
                 let events = self.tasks.first(self.cpu, ram);
                 self.tell_tasks(events);
             }
             self.decide();
+        }
+    }
+
+    fn tell_symbols(&mut self) {
+        for (name, address) in self.tasks.take_symbols() {
+            let mut text = address.to_le_bytes().to_vec();
+            text.extend_from_slice(name.as_bytes());
+            self.record(&MachineRecord::Text { what: TEXT_SYMBOL, text: &text });
         }
     }
 

@@ -8,12 +8,15 @@ use std::collections::HashMap;
 use buffers::{Task, TaskChange};
 
 use crate::kernel::Kernel;
+use crate::modules::Modules;
 use crate::ram::Ram;
 
 /// Functions of the kernel that we want to know of.
-const HOOKS: &[(u64, &str)] = &[(HOOK_EXIT, "do_exit"), (HOOK_EXEC, "finalize_exec")];
+const HOOKS: &[(u64, &str)] =
+    &[(HOOK_EXIT, "do_exit"), (HOOK_EXEC, "finalize_exec"), (HOOK_MODULE, "do_init_module")];
 const HOOK_EXIT: u64 = 1;
 const HOOK_EXEC: u64 = 2;
+const HOOK_MODULE: u64 = 3;
 /// Cycles until the kernel is searched for again, at first.
 const RETRY_CYCLES: u64 = 50_000_000;
 const MAX_TRIES: u32 = 4;
@@ -37,7 +40,9 @@ pub(crate) struct Tasks {
     current: Vec<Option<Task>>,
     /// Tasks seen, by the kernel's address of them.
     known: HashMap<u64, Task>,
+    /// Those that nobody has taken yet.
     symbols: Vec<(String, u64)>,
+    modules: Modules,
 }
 
 type Events = Vec<(TaskChange, Task)>;
@@ -88,7 +93,7 @@ impl Tasks {
         "found".to_owned()
     }
 
-    /// The kernel's symbols, once.
+    /// The symbols of the kernel, and of modules that came since, once.
     pub(crate) fn take_symbols(&mut self) -> Vec<(String, u64)> {
         std::mem::take(&mut self.symbols)
     }
@@ -170,6 +175,13 @@ impl Tasks {
 
     /// A function that we want to know of was entered.
     pub(crate) fn reached(&mut self, hook: u64, ram: &Ram) -> Events {
+        if hook == HOOK_MODULE {
+            // It is in the list, with its symbols, and is about to be called first.
+            if let Some(kernel) = &self.kernel {
+                self.symbols.extend(self.modules.learn(kernel, ram));
+            }
+            return Vec::new();
+        }
         let cpu = self.cpu as usize;
         let Some(task) = self.current.get(cpu).copied().flatten() else { return Vec::new() };
         match hook {

@@ -526,6 +526,9 @@ fn who_called_whom_is_as_the_kernel_says() {
     ] {
         assert!(stacks.lines().any(|line| line.contains(part)), "{part}");
     }
+    // What is in a module has names, too.
+    let of_module = |line: &str| line.contains(";do_one_initcall;dummy_init_module [dummy]");
+    assert!(stacks.lines().any(of_module), "nothing of the module");
     for part in ["[firmware]", "[kernel's setup]", "[kernel unpacks itself]"] {
         assert!(stacks.lines().any(|line| line.starts_with(&format!("{part} "))), "{part}");
     }

@@ -35,7 +35,8 @@ pub fn initcalls(tree: &GuestCallTree, symbols: &GuestSymbols) -> Vec<Initcall> 
     // They themselves are needed only once, and stand where they can be thrown away.
     let row = |(name, total): (&str, GuestTotal)| Initcall {
         name: name.to_owned(),
-        may_jump: !name.starts_with('[') && !symbols.is_of_start(name),
+        // A module's is told from the others by the module's name.
+        may_jump: !name.ends_with(']') && !symbols.is_of_start(name),
         total,
     };
     let mut rows: Vec<Initcall> = by_name.into_iter().map(row).collect();

@@ -82,16 +82,18 @@ impl GuestSymbols {
         self.symbols.iter().any(|symbol| symbol.name == name && (start..end).contains(&symbol.addr))
     }
 
-    /// The kernel symbol at or before an address of the kernel's image; modules are loaded after it and have none here.
+    /// The kernel symbol at or before an address of the kernel's image, or the symbol of a module that the address lies in.
     pub fn name(&self, addr: VirtAddr) -> Option<&str> {
-        if !Self::IMAGE.contains(&addr) {
-            return None;
-        }
+        let area = [Self::IMAGE, Self::MODULES].into_iter().find(|area| area.contains(&addr))?;
         let place = self.symbols.partition_point(|symbol| symbol.addr <= addr).checked_sub(1)?;
         let start = self.symbols.get(place)?.addr;
-        // Of several names of one place the first.
+        if !area.contains(&start) {
+            return None;
+        }
+        // Of several names of one place the first; where there is none, one has ended.
         let first = self.symbols.partition_point(|symbol| symbol.addr < start);
-        start.is_of_kernel().then(|| self.symbols[first].name.as_str())
+        let mut here = self.symbols[first..].iter().take_while(|symbol| symbol.addr == start);
+        here.find(|symbol| !symbol.name.is_empty()).map(|symbol| symbol.name.as_str())
     }
 }
 
@@ -115,5 +117,19 @@ mod tests {
         assert_eq!(symbols.name(VirtAddr(base + 9)), Some("next"));
         assert_eq!(symbols.name(VirtAddr(base - 1)), None);
         assert_eq!(symbols.name(VirtAddr(0x1004)), None);
+    }
+
+    #[test]
+    fn a_symbol_of_a_module_ends() {
+        let base = 0xffff_ffff_c012_3000;
+        let names =
+            [(0, "first [one]"), (0x40, ""), (0x60, "second [one]"), (0x80, ""), (0x80, "third [two]")];
+        let symbols =
+            GuestSymbols::new(names.into_iter().map(|(at, name)| (VirtAddr(base + at), name.to_owned())));
+        assert_eq!(symbols.name(VirtAddr(base + 0x3f)), Some("first [one]"));
+        assert_eq!(symbols.name(VirtAddr(base + 0x40)), None);
+        assert_eq!(symbols.name(VirtAddr(base + 0x7f)), Some("second [one]"));
+        assert_eq!(symbols.name(VirtAddr(base + 0x90)), Some("third [two]"));
+        assert_eq!(symbols.name(VirtAddr(base - 1)), None);
     }
 }
