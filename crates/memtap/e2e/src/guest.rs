@@ -13,7 +13,7 @@ const KERNEL_ARGUMENTS: [&str; 2] = ["cryptomgr.notests", "lpj=10000000"];
 fn kernel() -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
-    for part in ["busybox", "vmlinuz"].map(|name| target.join("guest").join(name)) {
+    for part in ["busybox", "module.ko", "vmlinuz"].map(|name| target.join("guest").join(name)) {
         assert!(part.exists(), "{} does not exist: run `cargo xtask install`", part.display());
     }
     target.join("guest/vmlinuz")

@@ -470,6 +470,10 @@ fn says_who(trace: &Trace, dir: &Path) {
     assert_eq!(heatmap.status, 0, "{}", heatmap.err());
     assert!(std::fs::read_to_string(picture).expect("it was written").contains("<svg"));
     refuses(trace, "flame", &["-o", "-"], "record without --only");
+    for part in ["--name=a*", "--sort=loads", "--cycles=0..9", "--range=0..9", "--thread=0"] {
+        let refused = trace.ask("report", &["--by", "process,function", part]);
+        assert_eq!(refused.status, 2, "{part}: {}", refused.err());
+    }
 }
 
 /// Asserts that a command refuses a trace with these words.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use analysis::machine::{GuestCallTree, Machine};
 use analysis::stack::StackTally;
 use analysis::{BlockUses, Count, Session, has_stacks};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use report::export::{CallTree, Measure};
 use report::flame::FlameGraph;
@@ -109,19 +109,23 @@ pub(crate) fn call_tree(
 
 /// Who called whom in a machine.
 pub(crate) fn guest_calls(session: &Session, file: &Path, programs: &[PathBuf]) -> Result<GuestCallTree> {
+    told_guest_calls(session, programs)?.with_context(|| {
+        format!(
+            "{}: calls are told by what is stored, and returns by what is loaded; record without --only",
+            file.display()
+        )
+    })
+}
+
+/// The same; `None` where loads or stores alone were recorded.
+pub(crate) fn told_guest_calls(session: &Session, programs: &[PathBuf]) -> Result<Option<GuestCallTree>> {
     let programs = inputs::guest_programs(programs)?;
     let tree = {
         let _reading = Reading::of(session);
         GuestCallTree::of(session.trace(), &programs)?
     };
     let count = tree.totals().first().map_or_else(Count::default, |total| total.count);
-    if count.accesses() > 0 && (count.loads == 0 || count.stores == 0) {
-        bail!(
-            "{}: calls are told by what is stored, and returns by what is loaded; record without --only",
-            file.display()
-        );
-    }
-    Ok(tree)
+    Ok((count.accesses() == 0 || count.loads > 0 && count.stores > 0).then_some(tree))
 }
 
 /// Refuses a trace that can't tell who called whom.

@@ -14,7 +14,7 @@ use analysis::{
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use memref::ThreadId;
-use report::export::{Measure, Selection, export};
+use report::export::{CallTree, Measure, Selection, export};
 use report::flame::FlameGraph;
 use report::pages::trace::TracePage;
 use report::tables::choice::Choice;
@@ -28,7 +28,7 @@ use report::tables::unused::{unused_json, unused_text};
 use symbols::Resolver;
 
 use super::dump::{TracePart, parse_part, parse_range};
-use super::flame::{call_tree, guest_calls};
+use super::flame::{call_tree, guest_calls, told_guest_calls};
 use crate::inputs;
 use crate::new_file::NewFile;
 use crate::output::{Out, note_problems};
@@ -270,6 +270,16 @@ impl Args {
         Shown { by, sort: self.sort.into(), top: self.most(), all: self.all, folded }
     }
 
+    /// Ends where options choose what a machine's table can't leave out.
+    fn needs_all_of_machine(&self, has_names: bool) {
+        if self.thread.is_some() || self.cycles.is_some() || self.range.is_some() {
+            wrong("of a machine this table is of the whole trace: leave --thread, --cycles and --range out");
+        }
+        if !has_names && (!self.choice().is_all() || !matches!(self.sort, SortBy::Accesses)) {
+            wrong("this table has all rows in its own order: leave --name, --module and --sort out");
+        }
+    }
+
     /// The words that come before a table for people.
     fn begin(&self, session: &Session, out: &mut Out) -> Result<()> {
         if let Some(words) = coverage(session).filter(|_| !self.json) {
@@ -295,6 +305,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         By::Variable if !args.json && !is_machine && has_stacks(&session) => By::Local,
         by => by,
     };
+    if is_machine
+        && matches!(subject, Subject::Stack | Subject::Process | Subject::ProcessAnd(_) | Subject::Initcall)
+    {
+        args.needs_all_of_machine(matches!(subject, Subject::Stack));
+    }
     match subject {
         _ if args.unused => by_use(&session, args),
         Subject::Stack if is_machine => by_guest_stack(&session, args),
@@ -328,11 +343,14 @@ fn write_page(session: &Session, args: &Args, html: &std::path::Path) -> Result<
 
 /// The page's flame graph, where the trace can tell who called whom.
 fn flame(session: &Session, args: &Args) -> Result<Option<String>> {
-    if Machine::of(session).is_none() && !has_stacks(session) {
-        return Ok(None);
-    }
-    let tree = call_tree(session, &args.file, Measure::Accesses, &args.guest_program)?;
-    Ok(Some(FlameGraph::of(session, &tree, Measure::Accesses).svg()))
+    let tree = if Machine::of(session).is_some() {
+        told_guest_calls(session, &args.guest_program)?.map(|calls| CallTree::of_guest(&calls))
+    } else if has_stacks(session) {
+        Some(call_tree(session, &args.file, Measure::Accesses, &[])?)
+    } else {
+        None
+    };
+    Ok(tree.map(|tree| FlameGraph::of(session, &tree, Measure::Accesses).svg()))
 }
 
 /// Replays all of a trace, or of one thread.
