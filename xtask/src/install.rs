@@ -149,7 +149,8 @@ pub(crate) const BENCH_MACHINE: &[Tool] = &[("gcc", "gcc"), ("qemu-system-x86_64
 const KERNEL: &str = "linux-image-cloud-amd64";
 
 /// Fetches what the guests are made of, of which they need the files alone and no installation: Debian's kernel, a module of it that needs
-/// no others, and a busybox that needs no libraries, whatever this system has under that name. Returns the path of the kernel; the other one lies beside it.
+/// no others, and a busybox that needs no libraries, whatever this system has under that name. Returns the path of the kernel; the others
+/// lie beside it.
 pub(crate) fn guest_parts() -> Result<PathBuf> {
     let dir = shell::target_dir().join("guest");
     let (kernel, busybox) = (dir.join("vmlinuz"), dir.join("busybox"));

@@ -2,8 +2,9 @@
 //!
 //! A call stores its return address, eight bytes, and the next access is another function's. A return loads it from there, and the next
 //! access is not this function's. A function of which neither is seen was jumped to: it stands below the one that jumped, and returns
-//! with it. One that accesses nothing before it jumps is not seen, and what it jumped to stands in its place. What the processor enters by itself stores nothing that is seen, and is known by its name, as are the places where the kernel changes
-//! to another task's stack. Linux aligns its stacks to their size, which tells them apart.
+//! with it. One that accesses nothing before it jumps is not seen, and what it jumped to stands in its place. What the processor enters by
+//! itself stores nothing that is seen, and is known by its name, as are the places where the kernel changes to another task's stack. Linux
+//! aligns its stacks to their size, which tells them apart.
 //!
 //! Programs of the guest have one node each, as wide as all they did, and what ran before the kernel has a few.
 

@@ -33,10 +33,12 @@ pub fn initcalls(tree: &GuestCallTree, symbols: &GuestSymbols) -> Vec<Initcall> 
         }
     }
     // They themselves are needed only once, and stand where they can be thrown away.
+    let of_start = symbols.names_of_start();
+    let is_of_start = |name: &str| of_start.as_ref().is_none_or(|names| names.contains(name));
     let row = |(name, total): (&str, GuestTotal)| Initcall {
         name: name.to_owned(),
         // A module's is told from the others by the module's name.
-        may_jump: !name.ends_with(']') && !symbols.is_of_start(name),
+        may_jump: !name.ends_with(']') && !is_of_start(name),
         total,
     };
     let mut rows: Vec<Initcall> = by_name.into_iter().map(row).collect();

@@ -1,5 +1,6 @@
 //! Names of the guest kernel's functions and variables.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use memref::VirtAddr;
@@ -76,10 +77,12 @@ impl GuestSymbols {
         Some(self.at("_text")?..self.at("_einittext").or_else(|| self.at("_etext"))?)
     }
 
-    /// Whether a function of that name is one that the kernel needs only at first.
-    pub(super) fn is_of_start(&self, name: &str) -> bool {
-        let (Some(start), Some(end)) = (self.at("_sinittext"), self.at("_einittext")) else { return true };
-        self.symbols.iter().any(|symbol| symbol.name == name && (start..end).contains(&symbol.addr))
+    /// The names of the functions that the kernel needs only at first; `None` where it does not say which these are.
+    pub(super) fn names_of_start(&self) -> Option<HashSet<&str>> {
+        let start = self.at("_sinittext")?..self.at("_einittext")?;
+        let first = self.symbols.partition_point(|symbol| symbol.addr < start.start);
+        let of_start = self.symbols[first..].iter().take_while(|symbol| symbol.addr < start.end);
+        Some(of_start.map(|symbol| symbol.name.as_str()).collect())
     }
 
     /// The kernel symbol at or before an address of the kernel's image, or the symbol of a module that the address lies in.

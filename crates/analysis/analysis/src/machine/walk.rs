@@ -128,14 +128,28 @@ pub fn walk(
     thread: ThreadId,
     mut each: impl FnMut(&Access, &mut Physical),
 ) -> Result<(), Error> {
+    walk_until(trace, thread, &Filter::default(), |access, physical| {
+        each(access, physical);
+        true
+    })
+}
+
+/// The same with the accesses that match, until `each` ends the walk with `false`.
+fn walk_until(
+    trace: &Trace,
+    thread: ThreadId,
+    filter: &Filter,
+    mut each: impl FnMut(&Access, &mut Physical) -> bool,
+) -> Result<(), Error> {
     let mut places = Places::new(trace, thread)?;
-    let mut cursor = trace.shard(thread).accesses(&Filter::default());
+    let mut cursor = trace.shard(thread).accesses(filter);
     while let Some(accesses) = cursor.next_block()? {
         let accesses = accesses.to_vec();
-        let first = cursor.first_index();
-        for (index, access) in (first..).zip(&accesses) {
+        for (index, access) in (cursor.first_index()..).zip(&accesses) {
             places.go_to(index)?;
-            each(access, &mut places.physical);
+            if !each(access, &mut places.physical) {
+                return Ok(());
+            }
         }
     }
     Ok(())
@@ -151,21 +165,11 @@ pub fn walk_data(
     numbers: Range<u64>,
     mut each: impl FnMut(&Access, &mut Physical, Option<&[u8]>) -> bool,
 ) -> Result<(), Error> {
-    let mut places = Places::new(trace, thread)?;
     let filter = Filter { index: Some(numbers), ..Default::default() };
     if trace.properties().get("written_data").map(String::as_str) != Some("yes") {
-        let mut cursor = trace.shard(thread).accesses(&filter);
-        while let Some(accesses) = cursor.next_block()? {
-            let accesses = accesses.to_vec();
-            for (index, access) in (cursor.first_index()..).zip(&accesses) {
-                places.go_to(index)?;
-                if !each(access, &mut places.physical, None) {
-                    return Ok(());
-                }
-            }
-        }
-        return Ok(());
+        return walk_until(trace, thread, &filter, |access, physical| each(access, physical, None));
     }
+    let mut places = Places::new(trace, thread)?;
     let mut cursor = trace.shard(thread).data_accesses(&filter);
     while let Some(entries) = cursor.next_block()? {
         let entries = entries.to_vec();
