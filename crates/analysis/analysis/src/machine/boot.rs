@@ -15,7 +15,11 @@ use crate::Error;
 const BIOS: Range<u64> = 0xc_0000..0x10_0000;
 /// Where the processor begins: the end of four gibibytes, in which the BIOS is seen once more.
 const FLASH: Range<u64> = 0xff00_0000..0x1_0000_0000;
+/// Where a processor begins in system management mode, until the firmware has moved that.
+const SMM: Range<u64> = 0x3_0000..0x4_0000;
 const MIB: u64 = 1 << 20;
+/// The vCPU that boots; the others are started by the firmware, and once more by the kernel.
+const BOOT_CPU: usize = 0;
 
 /// Names of boot code. They depend on what ran before.
 #[derive(Debug, Default)]
@@ -45,12 +49,16 @@ impl BootCode {
         Ok(Self { is_direct, kernel, seen_bios: false, seen_loader: false, firmware_pages })
     }
 
-    /// What runs at an address. To be asked in the order in which it runs.
-    pub(super) fn name(&mut self, ip: VirtAddr, symbols: &GuestSymbols) -> String {
+    /// What a vCPU runs at an address. To be asked in the order in which it runs.
+    pub(super) fn name(&mut self, cpu: usize, ip: VirtAddr, symbols: &GuestSymbols) -> String {
         let page = ip.page_number();
-        if BIOS.contains(&ip.0) || FLASH.contains(&ip.0) || self.firmware_pages.contains(&page) {
+        if [BIOS, FLASH, SMM].iter().any(|range| range.contains(&ip.0)) || self.firmware_pages.contains(&page)
+        {
             self.seen_bios |= BIOS.contains(&ip.0);
             return "[firmware]".to_owned();
+        }
+        if cpu != BOOT_CPU {
+            return "[boot]".to_owned();
         }
         if ip.0 < MIB {
             self.seen_loader = true;
@@ -91,4 +99,34 @@ fn kernel_offset(trace: &Trace) -> Result<Option<u64>, Error> {
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With several vCPUs a BIOS starts the others, and their system management, where boot loaders lie, before it has done.
+    #[test]
+    fn what_a_bios_starts_is_no_boot_loader() {
+        let mut boot = BootCode { is_direct: true, ..BootCode::default() };
+        let symbols = GuestSymbols::default();
+        let mut name = |cpu, ip| boot.name(cpu, VirtAddr(ip), &symbols);
+        assert_eq!(name(0, 0xfe05b), "[firmware]");
+        assert_eq!(name(0, 0x2ff_bab6), "[firmware]");
+        assert_eq!(name(0, 0x3_8000), "[firmware]");
+        assert_eq!(name(1, 0x1_0000), "[boot]");
+        assert_eq!(name(0, 0x2ff_0000), "[firmware]");
+        assert_eq!(name(0, 0x1_0200), "[kernel's setup]");
+        assert_eq!(name(0, 0x2ff_0008), "[firmware]");
+        assert_eq!(name(0, 0x10_0000), "[kernel unpacks itself]");
+    }
+
+    /// UEFI runs nowhere below a mebibyte: what it is, and what the kernel's, can't be told.
+    #[test]
+    fn without_a_bios_nothing_is_claimed() {
+        let mut boot = BootCode::default();
+        let symbols = GuestSymbols::default();
+        assert_eq!(boot.name(0, VirtAddr(0xffff_fff0), &symbols), "[firmware]");
+        assert_eq!(boot.name(0, VirtAddr(0x700_0000), &symbols), "[boot]");
+    }
 }

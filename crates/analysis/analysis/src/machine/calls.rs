@@ -76,8 +76,8 @@ impl GuestCallTree {
     pub fn of(trace: &Trace, programs: &[GuestProgram]) -> Result<Self, Error> {
         let names = GuestNames::new(trace, Named::Function, programs)?;
         let mut calls = GuestCalls::new(names, trace.threads().len());
-        walk_owned(trace, |cpu, by, access| {
-            calls.access(cpu, by, access);
+        walk_owned(trace, |by, access| {
+            calls.access(by, access);
         })?;
         Ok(calls.tree.tree)
     }
@@ -294,10 +294,10 @@ impl<'a> GuestCalls<'a> {
     }
 
     /// Counts an access; gives the node that it belongs to.
-    fn access(&mut self, cpu: usize, by: OwnedBy<'_>, access: &Access) -> u32 {
-        let mut processor = std::mem::take(&mut self.processors[cpu]);
+    fn access(&mut self, by: OwnedBy<'_>, access: &Access) -> u32 {
+        let mut processor = std::mem::take(&mut self.processors[by.cpu]);
         let node = self.node(&mut processor, by, access);
-        self.processors[cpu] = processor;
+        self.processors[by.cpu] = processor;
         let counted = &mut self.tree.tree.nodes[node as usize];
         counted.count.add(access);
         counted.instructions += access.cycle.saturating_sub(self.last_cycle);
@@ -622,8 +622,8 @@ mod tests {
             let ip = VirtAddr(TEXT + 0x100 * function as u64 + 7);
             let access = Access { cycle: self.cycle, ip, addr: VirtAddr(addr), size, kind };
             let owner = Owner { process: None, name: "task".into() };
-            let by = OwnedBy { owner: &owner, number: 0, mode: GuestMode::Kernel };
-            let mut node = self.calls.access(0, by, &access);
+            let by = OwnedBy { cpu: 0, owner: &owner, number: 0, mode: GuestMode::Kernel };
+            let mut node = self.calls.access(by, &access);
             let mut found = Vec::new();
             while node != 0 {
                 let call = &self.calls.tree.tree.nodes[node as usize];

@@ -69,7 +69,7 @@ pub fn by_name(
 ) -> Result<BTreeMap<(GuestMode, String), Count>, Error> {
     let mut names = GuestNames::new(trace, named, programs)?;
     let mut counts: Vec<Count> = Vec::new();
-    walk_owned(trace, |_, by, access| {
+    walk_owned(trace, |by, access| {
         let addr = if named == Named::Function { access.ip } else { access.addr };
         let place = names.near(by, addr);
         if counts.len() <= place {
@@ -99,10 +99,10 @@ pub fn by_process_and_name(
     let mut names = GuestNames::new(trace, named, programs)?;
     let mut counts: HashMap<Owner, HashMap<usize, Count>> = HashMap::new();
     let mut cpus: Vec<_> = trace.threads().iter().map(|_| PresentNames::default()).collect();
-    walk_owned(trace, |cpu, by, access| {
+    walk_owned(trace, |by, access| {
         let addr = if named == Named::Function { access.ip } else { access.addr };
         let name = names.near(by, addr);
-        let present = &mut cpus[cpu];
+        let present = &mut cpus[by.cpu];
         if present.owner.as_ref().is_none_or(|(number, _)| *number != by.number) {
             present.settle(&mut counts);
             present.owner = Some((by.number, by.owner.clone()));
@@ -201,7 +201,7 @@ impl<'a> GuestNames<'a> {
         if (near.owner, near.mode, near.addr) == (owner, mode, addr) && near.name != usize::MAX {
             return near.name;
         }
-        let name = self.number(by.owner, mode, addr);
+        let name = self.number(by, addr);
         self.near[slot] = NearName { owner, mode, addr, name };
         name
     }
@@ -211,8 +211,8 @@ impl<'a> GuestNames<'a> {
         self.list.get(number).map_or((GuestMode::Boot, ""), |(mode, name)| (*mode, name))
     }
 
-    fn number(&mut self, owner: &Owner, mode: GuestMode, addr: VirtAddr) -> usize {
-        let key = (mode, self.make(owner, mode, addr));
+    fn number(&mut self, by: OwnedBy<'_>, addr: VirtAddr) -> usize {
+        let key = (by.mode, self.make(by, addr));
         if let Some(&number) = self.numbers.get(&key) {
             return number;
         }
@@ -221,24 +221,24 @@ impl<'a> GuestNames<'a> {
         self.list.len() - 1
     }
 
-    fn make(&mut self, owner: &Owner, mode: GuestMode, addr: VirtAddr) -> String {
+    fn make(&mut self, by: OwnedBy<'_>, addr: VirtAddr) -> String {
         if addr.is_of_kernel() {
             let other = if GuestSymbols::MODULES.contains(&addr) { "[kernel module]" } else { "[kernel]" };
             return self.symbols.name(addr).unwrap_or(other).to_owned();
         }
-        if mode == GuestMode::Boot {
+        if by.mode == GuestMode::Boot {
             return match self.named {
-                Named::Function => self.boot.name(addr, &self.symbols),
+                Named::Function => self.boot.name(by.cpu, addr, &self.symbols),
                 Named::Variable => "[boot]".to_owned(),
             };
         }
-        let program = self.programs.iter().find(|program| program.name == owner.name);
+        let program = self.programs.iter().find(|program| program.name == by.owner.name);
         let found = program.and_then(|program| match self.named {
             Named::Function => {
                 program.module.function_at(LinkAddr(addr.0)).map(|symbol| symbol.raw_name.to_owned())
             }
             Named::Variable => program.module.data_at(LinkAddr(addr.0)).map(|object| object.name),
         });
-        found.unwrap_or_else(|| format!("[{}]", owner.name))
+        found.unwrap_or_else(|| format!("[{}]", by.owner.name))
     }
 }

@@ -83,7 +83,7 @@ pub fn kernel_since(trace: &Trace, thread: ThreadId) -> Result<u64, Error> {
 /// The accesses of a vCPU, in order, with whose they are.
 pub(super) struct OwnedAccesses {
     /// The vCPU's number: its place among the trace's threads.
-    pub(super) cpu: usize,
+    cpu: usize,
     tasks: std::vec::IntoIter<TaskEntry>,
     next: Option<TaskEntry>,
     /// Who executes, and its number.
@@ -100,6 +100,8 @@ pub(super) struct OwnedAccesses {
 /// Whose an access is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnedBy<'a> {
+    /// The vCPU's number.
+    pub(super) cpu: usize,
     pub(super) owner: &'a Owner,
     /// Another one with each change of the owner.
     pub(super) number: usize,
@@ -145,7 +147,7 @@ impl OwnedAccesses {
     }
 
     /// Gives the accesses up to that cycle to `each`.
-    fn walk(&mut self, last: u64, each: &mut impl FnMut(usize, OwnedBy<'_>, &Access)) -> Result<(), Error> {
+    fn walk(&mut self, last: u64, each: &mut impl FnMut(OwnedBy<'_>, &Access)) -> Result<(), Error> {
         while let Some(access) = self.peek().filter(|access| access.cycle <= last) {
             while let Some(task) = self.next.as_ref().filter(|task| task.cycle <= access.cycle) {
                 self.owner = Owner { process: Some(task.process), name: task.name() };
@@ -153,7 +155,7 @@ impl OwnedAccesses {
                 self.next = self.tasks.next();
             }
             let mode = GuestMode::of(access.ip, &mut self.seen_kernel);
-            each(self.cpu, OwnedBy { owner: &self.owner, number: self.number, mode }, &access);
+            each(OwnedBy { cpu: self.cpu, owner: &self.owner, number: self.number, mode }, &access);
             self.at += 1;
             self.fill()?;
         }
@@ -161,14 +163,11 @@ impl OwnedAccesses {
     }
 }
 
-/// Gives all accesses of all vCPUs, in the order of their cycles, to `each`, with the vCPU's number.
+/// Gives all accesses of all vCPUs, in the order of their cycles, to `each`.
 ///
 /// # Errors
 /// Where the trace can't be read.
-pub(super) fn walk_owned(
-    trace: &Trace,
-    mut each: impl FnMut(usize, OwnedBy<'_>, &Access),
-) -> Result<(), Error> {
+pub(super) fn walk_owned(trace: &Trace, mut each: impl FnMut(OwnedBy<'_>, &Access)) -> Result<(), Error> {
     let threads = trace.threads().iter().enumerate();
     let cpus = threads.map(|(cpu, record)| OwnedAccesses::new(trace, cpu, record.thread));
     let mut cpus = cpus.collect::<Result<Vec<_>, _>>()?;
@@ -189,8 +188,8 @@ pub(super) fn walk_owned(
 pub fn by_process(trace: &Trace) -> Result<BTreeMap<(Owner, GuestMode), Count>, Error> {
     let mut counts: BTreeMap<(Owner, GuestMode), Count> = BTreeMap::new();
     let mut cpus = vec![OwnerCount::default(); trace.threads().len()];
-    walk_owned(trace, |cpu, by, access| {
-        let present = &mut cpus[cpu];
+    walk_owned(trace, |by, access| {
+        let present = &mut cpus[by.cpu];
         if present.owner.as_ref().is_none_or(|(before, _)| *before != by.number) {
             let former = std::mem::take(present);
             former.settle(&mut counts);
