@@ -445,11 +445,21 @@ fn says_who(trace: &Trace, dir: &Path) {
     let markers = trace.ask("dump", &["--stream", "markers", "--format", "jsonl"]).out();
     assert!(markers.lines().any(|line| line.contains("\"7\"")), "{markers}");
     // Names: the kernel's own, and those of a program whose file is given.
-    let program = dir.join("workload");
+    let programs = ["workload", "moved"].map(|name| dir.join(name).to_str().expect("text").to_owned());
+    let unused = std::env::current_exe().expect("this program has a file").to_str().expect("text").to_owned();
+    let mut options = vec!["--json".to_owned(), "--all".to_owned()];
+    for program in programs.iter().chain([&unused]) {
+        options.extend(["--guest-program".to_owned(), program.clone()]);
+    }
     let named = |by: &str| -> Vec<Value> {
-        let options = ["--by", by, "--json", "--guest-program", program.to_str().expect("text")];
+        let options: Vec<&str> = ["--by", by].into_iter().chain(options.iter().map(String::as_str)).collect();
         let report = trace.ask("report", &options);
         assert_eq!(report.status, 0, "{}", report.err());
+        let said: Vec<String> = report.err().lines().map(str::to_owned).collect();
+        assert!(
+            said.len() == 1 && said[0].contains(&unused) && said[0].contains("did not execute"),
+            "{said:?}"
+        );
         serde_json::from_str(&report.out()).expect("JSON")
     };
     let stores = |rows: &[Value], name: &str, mode: &str| -> u64 {
@@ -460,7 +470,18 @@ fn says_who(trace: &Trace, dir: &Path) {
     assert_eq!(functions.iter().map(sum).sum::<u64>(), total);
     assert!(stores(&functions, "main", "user") >= 65_536);
     assert!(stores(&functions, "do_syscall_64", "kernel") > 0);
-    assert_eq!(stores(&named("variable"), "table", "user"), 65_536);
+    let variables = named("variable");
+    assert_eq!(stores(&variables, "table", "user"), 65_536);
+    // Of a program that lies where the kernel chose to put it, and of its child.
+    let of = |rows: &[Value], name: &str, key: &str| -> u64 {
+        let rows = rows.iter().filter(|row| row["name"] == name && row["region"] == "user");
+        rows.map(|row| row[key].as_u64().expect("a number")).sum()
+    };
+    assert_eq!(of(&functions, "fill", "stores"), 2 * 1024);
+    assert_eq!(of(&variables, "cells", "stores"), 2 * 1024);
+    let by_process = named("process,function");
+    let moved = by_process.iter().filter(|row| row["name"] == "moved" && row["function"] == "fill");
+    assert_eq!(moved.map(|row| row["stores"].as_u64()).collect::<Vec<_>>(), [Some(1024); 2]);
     let lines = trace.ask("dump", &["--stream", "physical", "--range", "1000000..1000100"]).out();
     assert_eq!(lines.lines().count(), 100);
     assert!(lines.lines().all(|line| line.contains(" cpu 0 ") && line.contains(" physical 0x")), "{lines}");

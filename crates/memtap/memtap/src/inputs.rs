@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use analysis::Session;
-use analysis::machine::GuestProgram;
+use analysis::machine::{GuestProgram, ProgramPlaces};
 use anyhow::{Context, Result};
 use symbols::{Module, SearchPath};
 use trace_format::Trace;
@@ -35,19 +35,27 @@ pub(crate) fn session(path: &Path) -> Result<Session> {
     Ok(session)
 }
 
-/// Opens the files of a guest's programs, for their names.
+/// Opens the files of a guest's programs and libraries, for their names.
 pub(crate) fn guest_programs(paths: &[PathBuf]) -> Result<Vec<GuestProgram>> {
     let open = |path: &PathBuf| {
-        let shown = path.display();
-        let module = Module::open(path, None, &SearchPath::default()).with_context(|| shown.to_string())?;
-        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        GuestProgram::new(&name, module).with_context(|| {
-            format!(
-                "{shown}: is position-independent, so nothing says where it lay in the guest; link it with -no-pie"
-            )
-        })
+        let shown = || path.display().to_string();
+        let module = Module::open(path, None, &SearchPath::default()).with_context(shown)?;
+        GuestProgram::new(module).with_context(shown)
     };
     paths.iter().map(open).collect()
+}
+
+/// Finds where they lay in a machine, and says of which nothing was found.
+pub(crate) fn guest_places<'a>(trace: &Trace, programs: &'a [GuestProgram]) -> Result<ProgramPlaces<'a>> {
+    let places = ProgramPlaces::find(trace, programs)?;
+    for program in places.unplaced() {
+        let shown = program.module().path().display();
+        eprintln!(
+            "memtap: {shown}: where this code lay is not known: it did not execute, too little of it was recorded, or \
+             another file that is given has the same"
+        );
+    }
+    Ok(places)
 }
 
 fn remember(trace: &Trace) {

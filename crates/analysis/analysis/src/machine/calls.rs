@@ -14,8 +14,9 @@ use std::sync::Arc;
 use memref::{Access, AccessKind};
 use trace_format::Trace;
 
-use super::names::{GuestNames, GuestProgram, Named};
+use super::names::{GuestNames, Named};
 use super::process::{GuestMode, OwnedBy, walk_owned};
+use super::programs::ProgramPlaces;
 use crate::{Count, Error};
 
 /// Bytes of a stack of the kernel, to which it is aligned.
@@ -73,7 +74,7 @@ impl GuestCallTree {
     ///
     /// # Errors
     /// Where the trace can't be read.
-    pub fn of(trace: &Trace, programs: &[GuestProgram]) -> Result<Self, Error> {
+    pub fn of(trace: &Trace, programs: &ProgramPlaces<'_>) -> Result<Self, Error> {
         let names = GuestNames::new(trace, Named::Function, programs)?;
         let mut calls = GuestCalls::new(names, trace.threads().len());
         walk_owned(trace, |by, access| {
@@ -535,7 +536,7 @@ mod tests {
     use memref::VirtAddr;
     use proptest::prelude::*;
 
-    use super::super::process::Owner;
+    use super::super::process::{ImageId, Owner};
     use super::super::symbols::GuestSymbols;
     use super::*;
 
@@ -622,7 +623,8 @@ mod tests {
             let ip = VirtAddr(TEXT + 0x100 * function as u64 + 7);
             let access = Access { cycle: self.cycle, ip, addr: VirtAddr(addr), size, kind };
             let owner = Owner { process: None, name: "task".into() };
-            let by = OwnedBy { cpu: 0, owner: &owner, number: 0, mode: GuestMode::Kernel };
+            let by =
+                OwnedBy { cpu: 0, owner: &owner, number: 0, image: ImageId::NONE, mode: GuestMode::Kernel };
             let mut node = self.calls.access(by, &access);
             let mut found = Vec::new();
             while node != 0 {

@@ -9,6 +9,7 @@ mod initcalls;
 mod memory;
 mod names;
 mod process;
+mod programs;
 mod stores;
 mod symbols;
 mod walk;
@@ -16,8 +17,9 @@ mod walk;
 pub use calls::{GuestCall, GuestCallTree, GuestCode, GuestTotal};
 pub use initcalls::{Initcall, initcalls};
 pub use memory::{Image, memory_at};
-pub use names::{CountsByProcess, GuestProgram, Named, by_name, by_process_and_name};
+pub use names::{CountsByProcess, Named, by_name, by_process_and_name};
 pub use process::{GuestMode, Owner, by_process, kernel_since, tasks};
+pub use programs::{GuestProgram, ProgramPlaces};
 pub use symbols::GuestSymbols;
 pub use walk::{Physical, walk, walk_data};
 

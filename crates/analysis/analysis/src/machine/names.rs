@@ -3,18 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use memref::{Access, VirtAddr};
-use symbols::{LinkAddr, Module};
 use trace_format::Trace;
 
 use super::boot::BootCode;
 use super::process::{GuestMode, OwnedBy, Owner, walk_owned};
+use super::programs::ProgramPlaces;
 use super::symbols::GuestSymbols;
 use crate::{Count, Error};
 
 /// Addresses whose names are at hand.
 const NEAR: usize = 1 << 16;
-/// The kernel keeps so many characters of a program's name.
-const NAME_BYTES: usize = 15;
 
 /// What to name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,25 +21,6 @@ pub enum Named {
     Function,
     /// The variable that is accessed.
     Variable,
-}
-
-/// A program of the guest whose file is at hand.
-#[derive(Debug)]
-pub struct GuestProgram {
-    name: String,
-    module: Module,
-}
-
-impl GuestProgram {
-    /// By the file's name, which is what the guest calls it. `None` where it is position-independent: then nothing says
-    /// where it lay.
-    pub fn new(name: &str, module: Module) -> Option<Self> {
-        let mut end = name.len().min(NAME_BYTES);
-        while !name.is_char_boundary(end) {
-            end -= 1;
-        }
-        module.is_fixed().then(|| Self { name: name[..end].to_owned(), module })
-    }
 }
 
 /// The number of the name that an address has for an owner.
@@ -65,7 +44,7 @@ impl NearName {
 pub fn by_name(
     trace: &Trace,
     named: Named,
-    programs: &[GuestProgram],
+    programs: &ProgramPlaces<'_>,
 ) -> Result<BTreeMap<(GuestMode, String), Count>, Error> {
     let mut names = GuestNames::new(trace, named, programs)?;
     let mut counts: Vec<Count> = Vec::new();
@@ -78,7 +57,7 @@ pub fn by_name(
         counts[place].add(access);
     })?;
     let mut all = BTreeMap::new();
-    for (key, count) in names.list.into_iter().zip(counts) {
+    for (key, count) in names.into_list().into_iter().zip(counts) {
         *all.entry(key).or_insert_with(Count::default) += count;
     }
     Ok(all)
@@ -94,7 +73,7 @@ pub type CountsByProcess = BTreeMap<(Owner, GuestMode), BTreeMap<String, Count>>
 pub fn by_process_and_name(
     trace: &Trace,
     named: Named,
-    programs: &[GuestProgram],
+    programs: &ProgramPlaces<'_>,
 ) -> Result<CountsByProcess, Error> {
     let mut names = GuestNames::new(trace, named, programs)?;
     let mut counts: HashMap<Owner, HashMap<usize, Count>> = HashMap::new();
@@ -155,7 +134,7 @@ impl PresentNames {
 pub(super) struct GuestNames<'a> {
     symbols: GuestSymbols,
     boot: BootCode,
-    programs: &'a [GuestProgram],
+    programs: Option<&'a ProgramPlaces<'a>>,
     named: Named,
     list: Vec<(GuestMode, String)>,
     numbers: HashMap<(GuestMode, String), usize>,
@@ -169,7 +148,7 @@ impl<'a> GuestNames<'a> {
         Self {
             boot: BootCode::default(),
             symbols,
-            programs: &[],
+            programs: None,
             named: Named::Function,
             list: Vec::new(),
             numbers: HashMap::new(),
@@ -177,12 +156,12 @@ impl<'a> GuestNames<'a> {
         }
     }
 
-    pub(super) fn new(trace: &Trace, named: Named, programs: &'a [GuestProgram]) -> Result<Self, Error> {
+    pub(super) fn new(trace: &Trace, named: Named, programs: &'a ProgramPlaces<'a>) -> Result<Self, Error> {
         let symbols = GuestSymbols::of(trace)?;
         Ok(Self {
             boot: BootCode::new(trace, &symbols)?,
             symbols,
-            programs,
+            programs: Some(programs),
             named,
             list: Vec::new(),
             numbers: HashMap::new(),
@@ -206,6 +185,11 @@ impl<'a> GuestNames<'a> {
         name
     }
 
+    /// All names, by their numbers.
+    pub(super) fn into_list(self) -> Vec<(GuestMode, String)> {
+        self.list
+    }
+
     /// The name of that number, and the mode that it is of.
     pub(super) fn name(&self, number: usize) -> (GuestMode, &str) {
         self.list.get(number).map_or((GuestMode::Boot, ""), |(mode, name)| (*mode, name))
@@ -224,7 +208,11 @@ impl<'a> GuestNames<'a> {
     fn make(&mut self, by: OwnedBy<'_>, addr: VirtAddr) -> String {
         if addr.is_of_kernel() {
             let other = if GuestSymbols::MODULES.contains(&addr) { "[kernel module]" } else { "[kernel]" };
-            return self.symbols.name(addr).unwrap_or(other).to_owned();
+            let found = match self.named {
+                Named::Function => self.symbols.name(addr).map(str::to_owned),
+                Named::Variable => self.symbols.variable(addr),
+            };
+            return found.unwrap_or_else(|| other.to_owned());
         }
         if by.mode == GuestMode::Boot {
             return match self.named {
@@ -232,13 +220,13 @@ impl<'a> GuestNames<'a> {
                 Named::Variable => "[boot]".to_owned(),
             };
         }
-        let program = self.programs.iter().find(|program| program.name == by.owner.name);
-        let found = program.and_then(|program| match self.named {
-            Named::Function => {
-                program.module.function_at(LinkAddr(addr.0)).map(|symbol| symbol.raw_name.to_owned())
-            }
-            Named::Variable => program.module.data_at(LinkAddr(addr.0)).map(|object| object.name),
-        });
+        let found =
+            self.programs.and_then(|programs| programs.at(by.image, addr)).and_then(|(module, addr)| {
+                match self.named {
+                    Named::Function => module.function_at(addr).map(|symbol| symbol.raw_name.to_owned()),
+                    Named::Variable => module.data_at(addr).map(|object| object.name),
+                }
+            });
         found.unwrap_or_else(|| format!("[{}]", by.owner.name))
     }
 }

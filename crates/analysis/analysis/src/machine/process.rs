@@ -1,6 +1,6 @@
 //! Who executed: the guest's processes, by cycle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use memref::{Access, ThreadId, VirtAddr};
 use trace_format::machine::TaskEntry;
@@ -8,7 +8,9 @@ use trace_format::{AccessCursor, Filter, StreamKind, Trace};
 
 use crate::{Count, Error};
 
+const CHANGE_SWITCH: u8 = 0;
 const CHANGE_CREATE: u8 = 1;
+const CHANGE_EXEC: u8 = 2;
 const CHANGE_EXIT: u8 = 3;
 
 /// In which mode the processor was, as the address of the instruction tells it.
@@ -80,15 +82,85 @@ pub fn kernel_since(trace: &Trace, thread: ThreadId) -> Result<u64, Error> {
     Ok(u64::MAX)
 }
 
+/// What a process executes, from one call of exec to the next. One that forks shares its own with the new process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ImageId(pub(super) u32);
+
+impl ImageId {
+    /// Before the first process.
+    pub(super) const NONE: Self = Self(u32::MAX);
+}
+
+/// Images are numbered.
+#[derive(Default)]
+struct Images {
+    of_process: HashMap<u32, ImageId>,
+    count: u32,
+}
+
+impl Images {
+    fn new_one(&mut self) -> ImageId {
+        self.count += 1;
+        ImageId(self.count - 1)
+    }
+
+    /// The image of a task's process after a change; `execs` says that it has just got another program.
+    fn after(&mut self, task: &TaskEntry, execs: bool) -> ImageId {
+        let is_new = task.change == CHANGE_CREATE && task.process == task.thread;
+        let known = self.of_process.get(if is_new { &task.parent } else { &task.process });
+        let image = match known {
+            Some(image) if !execs => *image,
+            _ => self.new_one(),
+        };
+        self.of_process.insert(task.process, image);
+        image
+    }
+}
+
+/// A change of what a vCPU executes.
+#[derive(Clone, Copy)]
+struct Turn {
+    task: TaskEntry,
+    image: ImageId,
+}
+
+/// The turns of each vCPU.
+fn turns(trace: &Trace) -> Result<Vec<Vec<Turn>>, Error> {
+    let mut all = Vec::new();
+    for (cpu, record) in trace.threads().iter().enumerate() {
+        let tasks = tasks(trace, record.thread)?;
+        for (place, task) in tasks.iter().enumerate() {
+            // A task that has another name when it goes on has given itself that.
+            let is_renamed = |next: &&TaskEntry| {
+                next.change == CHANGE_SWITCH && next.cycle == task.cycle && next.thread == task.thread
+            };
+            let execs = task.change == CHANGE_EXEC && tasks.get(place + 1).filter(is_renamed).is_none();
+            all.push((cpu, *task, execs));
+        }
+    }
+    all.sort_by_key(|(_, task, _)| task.cycle);
+    let mut images = Images::default();
+    let mut turns = vec![Vec::new(); trace.threads().len()];
+    for (cpu, task, execs) in all {
+        let image = images.after(&task, execs);
+        // Of creations and ends nobody else executes.
+        if task.change != CHANGE_CREATE && task.change != CHANGE_EXIT {
+            turns[cpu].push(Turn { task, image });
+        }
+    }
+    Ok(turns)
+}
+
 /// The accesses of a vCPU, in order, with whose they are.
 pub(super) struct OwnedAccesses {
     /// The vCPU's number: its place among the trace's threads.
     cpu: usize,
-    tasks: std::vec::IntoIter<TaskEntry>,
-    next: Option<TaskEntry>,
+    turns: std::vec::IntoIter<Turn>,
+    next: Option<Turn>,
     /// Who executes, and its number.
     owner: Owner,
     number: usize,
+    image: ImageId,
     cpu_count: usize,
     seen_kernel: bool,
     cursor: AccessCursor,
@@ -105,23 +177,21 @@ pub(super) struct OwnedBy<'a> {
     pub(super) owner: &'a Owner,
     /// Another one with each change of the owner.
     pub(super) number: usize,
+    pub(super) image: ImageId,
     pub(super) mode: GuestMode,
 }
 
 impl OwnedAccesses {
-    fn new(trace: &Trace, cpu: usize, thread: ThreadId) -> Result<Self, Error> {
-        let cpu_count = trace.threads().len();
-        // Of creations and ends nobody else executes.
-        let mut tasks = tasks(trace, thread)?;
-        tasks.retain(|task| task.change != CHANGE_CREATE && task.change != CHANGE_EXIT);
-        let mut tasks = tasks.into_iter();
+    fn new(trace: &Trace, cpu: usize, thread: ThreadId, turns: Vec<Turn>) -> Result<Self, Error> {
+        let mut turns = turns.into_iter();
         let mut accesses = Self {
             cpu,
-            next: tasks.next(),
-            tasks,
+            next: turns.next(),
+            turns,
             owner: Owner { process: None, name: "before the first process".into() },
             number: cpu,
-            cpu_count,
+            image: ImageId::NONE,
+            cpu_count: trace.threads().len(),
             seen_kernel: false,
             cursor: trace.shard(thread).accesses(&Filter::default()),
             block: Vec::new(),
@@ -149,13 +219,16 @@ impl OwnedAccesses {
     /// Gives the accesses up to that cycle to `each`.
     fn walk(&mut self, last: u64, each: &mut impl FnMut(OwnedBy<'_>, &Access)) -> Result<(), Error> {
         while let Some(access) = self.peek().filter(|access| access.cycle <= last) {
-            while let Some(task) = self.next.as_ref().filter(|task| task.cycle <= access.cycle) {
+            while let Some(Turn { task, image }) = self.next.filter(|turn| turn.task.cycle <= access.cycle) {
                 self.owner = Owner { process: Some(task.process), name: task.name() };
                 self.number += self.cpu_count;
-                self.next = self.tasks.next();
+                self.image = image;
+                self.next = self.turns.next();
             }
             let mode = GuestMode::of(access.ip, &mut self.seen_kernel);
-            each(OwnedBy { cpu: self.cpu, owner: &self.owner, number: self.number, mode }, &access);
+            let by =
+                OwnedBy { cpu: self.cpu, owner: &self.owner, number: self.number, image: self.image, mode };
+            each(by, &access);
             self.at += 1;
             self.fill()?;
         }
@@ -168,8 +241,8 @@ impl OwnedAccesses {
 /// # Errors
 /// Where the trace can't be read.
 pub(super) fn walk_owned(trace: &Trace, mut each: impl FnMut(OwnedBy<'_>, &Access)) -> Result<(), Error> {
-    let threads = trace.threads().iter().enumerate();
-    let cpus = threads.map(|(cpu, record)| OwnedAccesses::new(trace, cpu, record.thread));
+    let threads = trace.threads().iter().zip(turns(trace)?).enumerate();
+    let cpus = threads.map(|(cpu, (record, turns))| OwnedAccesses::new(trace, cpu, record.thread, turns));
     let mut cpus = cpus.collect::<Result<Vec<_>, _>>()?;
     loop {
         let mut turns: Vec<_> = cpus.iter().filter_map(|cpu| Some((cpu.peek()?.cycle, cpu.cpu))).collect();

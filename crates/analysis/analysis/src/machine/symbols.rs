@@ -8,6 +8,25 @@ use trace_format::{StreamKind, Trace};
 
 use crate::Error;
 
+/// Beginnings of the names that Linux's linker script gives to borders, and not to variables.
+const LABELS: [&str; 15] = [
+    "__start_",
+    "__stop_",
+    "__end_",
+    "__begin_",
+    "__init_begin",
+    "__init_end",
+    "__bss_",
+    "__per_cpu_",
+    "_text",
+    "_stext",
+    "_etext",
+    "_sdata",
+    "_edata",
+    "_end",
+    "_brk_",
+];
+
 /// The kernel's symbols, by address.
 #[derive(Clone, Debug, Default)]
 pub struct GuestSymbols {
@@ -87,16 +106,37 @@ impl GuestSymbols {
 
     /// The kernel symbol at or before an address of the kernel's image, or the symbol of a module that the address lies in.
     pub fn name(&self, addr: VirtAddr) -> Option<&str> {
+        // Of several names of one place the first.
+        self.nearest(addr)?.1.next()
+    }
+
+    /// The variable at an address of the kernel's image or of a module. The kernel does not say how long its variables are, so
+    /// that far behind one nothing is known but that: the next ones need not have names.
+    pub(super) fn variable(&self, addr: VirtAddr) -> Option<String> {
+        let is_label = |name: &str| LABELS.iter().any(|label| name.starts_with(label));
+        let (start, mut names) = self.nearest(addr)?;
+        let first = names.next()?;
+        let name = std::iter::once(first).chain(names).find(|name| !is_label(name));
+        let is_near = addr.0 - start.0 < VirtAddr::PAGE_BYTES || GuestSymbols::MODULES.contains(&addr);
+        Some(match name {
+            Some(name) if is_near => name.to_owned(),
+            _ => format!("[kernel data after {}]", name.unwrap_or(first)),
+        })
+    }
+
+    /// The last place with a name at or before an address in the same area, and its names.
+    fn nearest(&self, addr: VirtAddr) -> Option<(VirtAddr, impl Iterator<Item = &str>)> {
         let area = [Self::IMAGE, Self::MODULES].into_iter().find(|area| area.contains(&addr))?;
         let place = self.symbols.partition_point(|symbol| symbol.addr <= addr).checked_sub(1)?;
         let start = self.symbols.get(place)?.addr;
         if !area.contains(&start) {
             return None;
         }
-        // Of several names of one place the first; where there is none, one has ended.
         let first = self.symbols.partition_point(|symbol| symbol.addr < start);
-        let mut here = self.symbols[first..].iter().take_while(|symbol| symbol.addr == start);
-        here.find(|symbol| !symbol.name.is_empty()).map(|symbol| symbol.name.as_str())
+        let here = self.symbols[first..].iter().take_while(move |symbol| symbol.addr == start);
+        // Where there is none, a symbol has ended.
+        let names = here.filter(|symbol| !symbol.name.is_empty()).map(|symbol| symbol.name.as_str());
+        Some((start, names))
     }
 }
 
@@ -120,6 +160,20 @@ mod tests {
         assert_eq!(symbols.name(VirtAddr(base + 9)), Some("next"));
         assert_eq!(symbols.name(VirtAddr(base - 1)), None);
         assert_eq!(symbols.name(VirtAddr(0x1004)), None);
+    }
+
+    #[test]
+    fn what_is_no_variable_is_not_called_one() {
+        let base = 0xffff_ffff_8200_0000;
+        let names = [(0, "__end_rodata"), (0x10, "__start_data"), (0x10, "counter"), (0x20, "banner")];
+        let symbols =
+            GuestSymbols::new(names.into_iter().map(|(at, name)| (VirtAddr(base + at), name.to_owned())));
+        let variable = |at: u64| symbols.variable(VirtAddr(base + at));
+        assert_eq!(variable(8).as_deref(), Some("[kernel data after __end_rodata]"));
+        assert_eq!(variable(0x10).as_deref(), Some("counter"));
+        assert_eq!(variable(0x1000).as_deref(), Some("banner"));
+        assert_eq!(variable(0x1020).as_deref(), Some("[kernel data after banner]"));
+        assert_eq!(symbols.variable(VirtAddr(base - 1)), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use analysis::machine::{GuestCallTree, Machine};
+use analysis::machine::{GuestCallTree, Machine, ProgramPlaces};
 use analysis::stack::StackTally;
 use analysis::{BlockUses, Count, Session, has_stacks};
 use anyhow::{Context, Result, bail};
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// What is counted
     #[arg(long, value_enum, default_value = "accesses")]
     of: FlameFigure,
-    /// The file of a program of the guest, for its names (a machine; may be given several times)
+    /// The file of a program or library of the guest, for its names (a machine; may be given several times)
     #[arg(long, value_name = "FILE")]
     guest_program: Vec<PathBuf>,
     /// Replace the output if it exists
@@ -109,7 +109,13 @@ pub(crate) fn call_tree(
 
 /// Who called whom in a machine.
 pub(crate) fn guest_calls(session: &Session, file: &Path, programs: &[PathBuf]) -> Result<GuestCallTree> {
-    told_guest_calls(session, programs)?.with_context(|| {
+    let programs = inputs::guest_programs(programs)?;
+    let tree = {
+        let _reading = Reading::of(session);
+        let places = inputs::guest_places(session.trace(), &programs)?;
+        told_guest_calls(session, &places)?
+    };
+    tree.with_context(|| {
         format!(
             "{}: calls are told by what is stored, and returns by what is loaded; record without --only",
             file.display()
@@ -118,12 +124,11 @@ pub(crate) fn guest_calls(session: &Session, file: &Path, programs: &[PathBuf]) 
 }
 
 /// The same; `None` where loads or stores alone were recorded.
-pub(crate) fn told_guest_calls(session: &Session, programs: &[PathBuf]) -> Result<Option<GuestCallTree>> {
-    let programs = inputs::guest_programs(programs)?;
-    let tree = {
-        let _reading = Reading::of(session);
-        GuestCallTree::of(session.trace(), &programs)?
-    };
+pub(crate) fn told_guest_calls(
+    session: &Session,
+    places: &ProgramPlaces<'_>,
+) -> Result<Option<GuestCallTree>> {
+    let tree = GuestCallTree::of(session.trace(), places)?;
     let count = tree.totals().first().map_or_else(Count::default, |total| total.count);
     Ok((count.accesses() == 0 || count.loads > 0 && count.stores > 0).then_some(tree))
 }

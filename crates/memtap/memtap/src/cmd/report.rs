@@ -138,7 +138,7 @@ pub(crate) struct Args {
     /// Only accesses to these addresses (0xA..0xB), or with these numbers in their thread (A..B)
     #[arg(long, value_name = "A..B", value_parser = parse_part, help_heading = "What is counted")]
     range: Option<TracePart>,
-    /// The file of a program of the guest, for its names (a machine; may be given several times)
+    /// The file of a program or library of the guest, for its names (a machine; may be given several times)
     #[arg(long, value_name = "FILE", help_heading = "What is counted")]
     guest_program: Vec<PathBuf>,
 
@@ -344,7 +344,9 @@ fn write_page(session: &Session, args: &Args, html: &std::path::Path) -> Result<
 /// The page's flame graph, where the trace can tell who called whom.
 fn flame(session: &Session, args: &Args) -> Result<Option<String>> {
     let tree = if Machine::of(session).is_some() {
-        told_guest_calls(session, &args.guest_program)?.map(|calls| CallTree::of_guest(&calls))
+        let programs = inputs::guest_programs(&args.guest_program)?;
+        let places = inputs::guest_places(session.trace(), &programs)?;
+        told_guest_calls(session, &places)?.map(|calls| CallTree::of_guest(&calls))
     } else if has_stacks(session) {
         Some(call_tree(session, &args.file, Measure::Accesses, &[])?)
     } else {
@@ -596,7 +598,8 @@ fn by_process_and_name(session: &Session, args: &Args, named: machine::Named) ->
     let programs = inputs::guest_programs(&args.guest_program)?;
     let counts = {
         let _reading = Reading::of(session);
-        machine::by_process_and_name(session.trace(), named, &programs)?
+        let places = inputs::guest_places(session.trace(), &programs)?;
+        machine::by_process_and_name(session.trace(), named, &places)?
     };
     let rows = sorted_names(counts);
     let mut out = Out::stdout();
@@ -615,7 +618,11 @@ fn by_process_and_name(session: &Session, args: &Args, named: machine::Named) ->
 /// A machine's accesses by function or variable: those of the guest's kernel, and of the programs whose files are given.
 fn by_guest_name(session: &Session, args: &Args, named: machine::Named) -> Result<ExitCode> {
     let programs = inputs::guest_programs(&args.guest_program)?;
-    let counts = machine::by_name(session.trace(), named, &programs)?;
+    let counts = {
+        let _reading = Reading::of(session);
+        let places = inputs::guest_places(session.trace(), &programs)?;
+        machine::by_name(session.trace(), named, &places)?
+    };
     let row = |((mode, name), count): ((machine::GuestMode, String), analysis::Count)| AccessRow {
         name,
         region: mode.name().to_owned(),

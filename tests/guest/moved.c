@@ -1,0 +1,33 @@
+/* Runs in the guest of the tests of whole machines: a program that can be moved, and its child, which makes accesses before
+   it runs anything else. Built with -static-pie. */
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CELLS 1024
+
+static unsigned cells[CELLS];
+
+__attribute__((noinline)) static void fill(unsigned seed)
+{
+    for (unsigned i = 0; i < CELLS; i++)
+        cells[i] ^= seed * i;
+}
+
+__attribute__((noinline)) static void fill_in_child(void)
+{
+    fill(3);
+}
+
+int main(void)
+{
+    fill(2);
+    if (fork() == 0) {
+        fill_in_child();
+        return cells[1] == 0;
+    }
+    int status;
+    wait(&status);
+    printf("moved %d %u\n", status, cells[1]);
+    return 0;
+}
