@@ -144,7 +144,7 @@ impl Tool for Links {
 
 /// Counts by key. The keys of late are kept where they are found at once.
 #[derive(Debug)]
-struct GatheredCounts<K> {
+pub(crate) struct GatheredCounts<K> {
     late: Vec<Option<(K, Count)>>,
     all: HashMap<K, Count>,
 }
@@ -160,7 +160,7 @@ impl<K> Default for GatheredCounts<K> {
 impl<K: Copy + Eq + Hash> GatheredCounts<K> {
     /// `mixed` is the same number for the same key.
     #[inline]
-    fn add(&mut self, key: K, mixed: u64, count: Count) {
+    pub(crate) fn add(&mut self, key: K, mixed: u64, count: Count) {
         let slot = (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize % LATE;
         match &mut self.late[slot] {
             Some((late, sum)) if *late == key => *sum += count,
@@ -172,7 +172,7 @@ impl<K: Copy + Eq + Hash> GatheredCounts<K> {
         }
     }
 
-    fn all(&self) -> HashMap<K, Count> {
+    pub(crate) fn all(&self) -> HashMap<K, Count> {
         let mut all = self.all.clone();
         for (key, count) in self.late.iter().flatten() {
             *all.entry(*key).or_default() += *count;

@@ -6,6 +6,7 @@
 mod boot;
 mod calls;
 mod initcalls;
+mod links;
 mod memory;
 mod names;
 mod process;
@@ -16,6 +17,7 @@ mod walk;
 
 pub use calls::{GuestCall, GuestCallTree, GuestCode, GuestTotal};
 pub use initcalls::{Initcall, initcalls};
+pub use links::{GuestLinks, GuestPage, GuestPair};
 pub use memory::{Image, memory_at};
 pub use names::{CountsByProcess, Named, by_name, by_process_and_name};
 pub use process::{GuestMode, Owner, by_process, kernel_since, tasks};

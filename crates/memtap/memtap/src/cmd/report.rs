@@ -334,25 +334,21 @@ fn write_page(session: &Session, args: &Args, html: &std::path::Path) -> Result<
     let mut file = NewFile::create(html, args.force)?;
     let mut page = Vec::new();
     let reading = Reading::of(session);
-    let flame = flame(session, args)?;
-    export(session, &Selection::default(), &mut TracePage { flame }, &mut page)?;
+    let mut parts = TracePage::default();
+    if Machine::of(session).is_some() {
+        let programs = inputs::guest_programs(&args.guest_program)?;
+        let places = inputs::guest_places(session.trace(), &programs)?;
+        let tree = told_guest_calls(session, &places)?.map(|calls| CallTree::of_guest(&calls));
+        parts.flame = tree.map(|tree| FlameGraph::of(session, &tree, Measure::Accesses).svg());
+        parts.guest = Some(machine::GuestLinks::of(session.trace(), &places)?);
+    } else if has_stacks(session) {
+        let tree = call_tree(session, &args.file, Measure::Accesses, &[])?;
+        parts.flame = Some(FlameGraph::of(session, &tree, Measure::Accesses).svg());
+    }
+    export(session, &Selection::default(), &mut parts, &mut page)?;
     drop(reading);
     file.write_all(&page).with_context(|| format!("{}: can't be written", html.display()))?;
     file.finish()
-}
-
-/// The page's flame graph, where the trace can tell who called whom.
-fn flame(session: &Session, args: &Args) -> Result<Option<String>> {
-    let tree = if Machine::of(session).is_some() {
-        let programs = inputs::guest_programs(&args.guest_program)?;
-        let places = inputs::guest_places(session.trace(), &programs)?;
-        told_guest_calls(session, &places)?.map(|calls| CallTree::of_guest(&calls))
-    } else if has_stacks(session) {
-        Some(call_tree(session, &args.file, Measure::Accesses, &[])?)
-    } else {
-        None
-    };
-    Ok(tree.map(|tree| FlameGraph::of(session, &tree, Measure::Accesses).svg()))
 }
 
 /// Replays all of a trace, or of one thread.

@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
-use analysis::{AccessedThing, By, Count, InnermostFunction, InnermostFunctions, ThingId, coverage};
+use analysis::machine::{GuestLinks, GuestPage, GuestPair};
+use analysis::{
+    AccessedThing, By, Count, InnermostFunction, InnermostFunctions, PageLink, ThingId, coverage,
+};
 use memref::{AllocationKind, ProcessId};
 use serde_json::{Value, json};
 use symbols::{BlockState, CodeId, Resolver, SiteId, VariableKind};
@@ -15,6 +18,17 @@ use crate::heatmap::{HeatMapLayout, LayoutPart, Only};
 
 /// Things that are named on a page of the heat map.
 const NAMES_A_PAGE: usize = 3;
+
+/// The columns of the table of variables.
+const VARIABLE_COLUMNS: [&str; 7] = [
+    "variable_stem",
+    "variable_number",
+    "variable_name",
+    "variable_region",
+    "variable_module",
+    "variable_size",
+    "variable_thing",
+];
 
 /// The stems of blocks' names, without the number that follows.
 const STEMS: [&str; 7] = ["<malloc", "<calloc", "<reallo", "<memmap", "<mremap", "<freed:", "<unmap:"];
@@ -32,15 +46,33 @@ fn stem(kind: AllocationKind, state: BlockState) -> usize {
 }
 
 /// The object that the script reads, as JSON that is harmless within a script element.
-pub(super) fn of(figures: &Figures<'_>) -> String {
+pub(super) fn of(figures: &Figures<'_>, guest: Option<&GuestLinks>) -> String {
     let mut page = PageColumns::default();
     let mut names = Strings::default();
     let sites = Sites::of(figures, &mut page, &mut names);
-    let things = things(figures, &sites, &mut page, &mut names);
-    variables(figures, &things, &mut page, &mut names);
-    let places = places(figures, &things, &mut page, &mut names);
-    files(figures, &places, &mut page, &mut names);
-    pages(figures, &things, &mut page);
+    let places;
+    if let Some(guest) = guest {
+        places = guest_tables(guest, &mut page, &mut names);
+        let of_page = |(page, count): &(GuestPage, Count)| PageShare {
+            process: ProcessId(0),
+            page: page.page,
+            thing: page.variable as u64,
+            count: *count,
+        };
+        pages(figures, guest.pages.iter().map(of_page), &mut page);
+    } else {
+        let things = things(figures, &sites, &mut page, &mut names);
+        variables(figures, &things, &mut page, &mut names);
+        places = self::places(figures, &things, &mut page, &mut names);
+        let of_page = |link: PageLink| PageShare {
+            process: link.process,
+            page: link.page,
+            thing: things.get(link.thing),
+            count: link.count,
+        };
+        pages(figures, figures.links.by_page().into_iter().map(of_page), &mut page);
+    }
+    files(&places, &mut page, &mut names);
     let mut text = format!("{{\"head\":{}", head(figures));
     page.columns.push(("strings", json_of(&names.list)));
     for (name, column) in page.columns {
@@ -284,23 +316,52 @@ fn variables(figures: &Figures<'_>, things: &Things, page: &mut PageColumns, nam
             column.push(value);
         }
     }
-    let titles = [
-        "variable_stem",
-        "variable_number",
-        "variable_name",
-        "variable_region",
-        "variable_module",
-        "variable_size",
-        "variable_thing",
-    ];
-    for (title, column) in titles.into_iter().zip(&columns) {
+    for (title, column) in VARIABLE_COLUMNS.into_iter().zip(&columns) {
         page.numbers(title, column);
     }
     let counts: Vec<Count> = rows.iter().map(|(_, count, _)| *count).collect();
     page.counts("variable_counts", &counts);
 }
 
+/// The variables and functions of a machine. They have modes where others have regions and modules, and no lines.
+fn guest_tables(guest: &GuestLinks, page: &mut PageColumns, names: &mut Strings) -> PlaceRows {
+    let mut counts = vec![Count::default(); guest.variables.len()];
+    for (pair, count) in &guest.pairs {
+        counts[pair.variable] += *count;
+    }
+    let thing_name: Vec<u64> = guest.variables.iter().map(|(_, name)| names.add(name)).collect();
+    page.numbers("thing_name", &thing_name);
+    page.numbers("thing_site", &vec![0; thing_name.len()]);
+    let mut order: Vec<usize> = (0..guest.variables.len()).collect();
+    order.sort_by_key(|variable| {
+        (std::cmp::Reverse(counts[*variable].accesses()), &guest.variables[*variable])
+    });
+    let mut columns: [Vec<u64>; 7] = Default::default();
+    for variable in &order {
+        let (mode, name) = &guest.variables[*variable];
+        let row = [0, 0, names.add(name), names.add(mode.name()), names.add(""), 0, *variable as u64];
+        columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+    }
+    for (title, column) in VARIABLE_COLUMNS.into_iter().zip(&columns) {
+        page.numbers(title, column);
+    }
+    page.counts("variable_counts", &order.iter().map(|variable| counts[*variable]).collect::<Vec<_>>());
+    let functions = guest.functions.iter();
+    page.numbers("function_name", &functions.clone().map(|(_, name)| names.add(name)).collect::<Vec<_>>());
+    page.numbers("function_module", &functions.map(|(mode, _)| names.add(mode.name())).collect::<Vec<_>>());
+    let no_file = names.add("");
+    page.numbers("place_function", &(0..guest.functions.len() as u64).collect::<Vec<_>>());
+    page.numbers("place_file", &vec![no_file; guest.functions.len()]);
+    page.numbers("place_line", &vec![0; guest.functions.len()]);
+    let of_pairs = |part: fn(&GuestPair) -> usize| guest.pairs.iter().map(move |(pair, _)| part(pair) as u64);
+    page.numbers("pair_thing", &of_pairs(|pair| pair.variable).collect::<Vec<_>>());
+    page.numbers("pair_place", &of_pairs(|pair| pair.function).collect::<Vec<_>>());
+    page.counts("pair_counts", &guest.pairs.iter().map(|(_, count)| *count).collect::<Vec<_>>());
+    PlaceRows::default()
+}
+
 /// Functions and lines: where instructions are.
+#[derive(Default)]
 struct PlaceRows {
     /// File, as its number of a string, and line; 0 where unknown.
     lines: BTreeMap<u64, BTreeSet<u32>>,
@@ -316,7 +377,7 @@ fn places(figures: &Figures<'_>, things: &Things, page: &mut PageColumns, names:
     let mut columns: [Vec<u64>; 3] = Default::default();
     let mut of_code: HashMap<CodeId, Option<u64>> = HashMap::new();
     let mut pairs: BTreeMap<(u64, u64), Count> = BTreeMap::new();
-    let mut found = PlaceRows { lines: BTreeMap::new(), weights: HashMap::new() };
+    let mut found = PlaceRows::default();
     let mut links = figures.links.by_code();
     // So that numbers are the same in each run.
     links.sort_by_key(|link| (link.code, link.thing));
@@ -358,8 +419,7 @@ fn places(figures: &Figures<'_>, things: &Things, page: &mut PageColumns, names:
 }
 
 /// Excerpts of the files, the most accessed ones first.
-fn files(figures: &Figures<'_>, places: &PlaceRows, page: &mut PageColumns, names: &mut Strings) {
-    let _ = figures;
+fn files(places: &PlaceRows, page: &mut PageColumns, names: &mut Strings) {
     let mut order: Vec<(&u64, &BTreeSet<u32>)> = places.lines.iter().collect();
     order.sort_by_key(|(file, _)| std::cmp::Reverse(places.weights.get(file).copied().unwrap_or(0)));
     let mut excerpts = Excerpts::default();
@@ -375,8 +435,16 @@ fn files(figures: &Figures<'_>, places: &PlaceRows, page: &mut PageColumns, name
     page.columns.push(("sources", json_of(&all)));
 }
 
-/// The heat map: its parts from top to bottom, and the pages that were accessed.
-fn pages(figures: &Figures<'_>, things: &Things, page: &mut PageColumns) {
+/// What was done to one thing on one page.
+struct PageShare {
+    process: ProcessId,
+    page: u64,
+    thing: u64,
+    count: Count,
+}
+
+/// The heat map: its parts from top to bottom, and the pages that were accessed. Shares of a page come together, the greatest first.
+fn pages(figures: &Figures<'_>, shares: impl Iterator<Item = PageShare>, page: &mut PageColumns) {
     let layout = HeatMapLayout::new(figures.title(), &figures.regions(), figures.tally.pages(), Only::All);
     let parts: Vec<Value> = layout
         .parts
@@ -393,7 +461,7 @@ fn pages(figures: &Figures<'_>, things: &Things, page: &mut PageColumns) {
     let (mut process, mut number, mut counts) = (Vec::new(), Vec::new(), Vec::<Count>::new());
     let (mut names, mut last) = (Vec::<u64>::new(), None);
     let mut named = 0;
-    for link in figures.links.by_page() {
+    for link in shares {
         if last != Some((link.process, link.page)) {
             last = Some((link.process, link.page));
             process.push(u64::from(link.process.0));
@@ -408,7 +476,7 @@ fn pages(figures: &Figures<'_>, things: &Things, page: &mut PageColumns) {
         if named < NAMES_A_PAGE {
             let at = names.len() - 2 * (NAMES_A_PAGE - named);
             // 0 is none.
-            names[at] = things.get(link.thing) + 1;
+            names[at] = link.thing + 1;
             names[at + 1] = link.count.accesses();
             named += 1;
         }

@@ -9,6 +9,7 @@ mod source;
 use std::io::Write;
 
 use analysis::By;
+use analysis::machine::GuestLinks;
 
 use super::skeleton::escape;
 use crate::Error;
@@ -24,16 +25,18 @@ const SCRIPTS: [&str; 4] =
 pub struct TracePage {
     /// A flame graph of the program's accesses as SVG, where there is one.
     pub flame: Option<String>,
+    /// Of a machine, who accesses what.
+    pub guest: Option<GuestLinks>,
 }
 
 impl Exporter for TracePage {
     fn needs(&self) -> Needs {
         let tables = vec![By::Page, By::Thread];
-        Needs { tables, links: true, stale: true, summary: true, ..Needs::default() }
+        Needs { tables, links: self.guest.is_none(), stale: true, summary: true, ..Needs::default() }
     }
 
     fn finish(&mut self, figures: &Figures<'_>, out: &mut dyn Write) -> Result<(), Error> {
-        let page = assemble(figures.title(), &data::of(figures), self.flame.as_deref());
+        let page = assemble(figures.title(), &data::of(figures, self.guest.as_ref()), self.flame.as_deref());
         Ok(out.write_all(page.as_bytes())?)
     }
 }

@@ -1,0 +1,70 @@
+//! Who accesses what in a machine: its functions, its variables, and the pages that they lie on.
+
+use memref::VirtAddr;
+use trace_format::Trace;
+
+use super::names::{GuestNames, Named};
+use super::process::{GuestMode, walk_owned};
+use super::programs::ProgramPlaces;
+use crate::links::GatheredCounts;
+use crate::{Count, Error};
+
+/// What accessed what. Names stand for their places in the lists.
+#[derive(Debug)]
+pub struct GuestLinks {
+    /// Functions, with the mode that they executed in.
+    pub functions: Vec<(GuestMode, String)>,
+    /// Variables, with the mode that they were accessed in.
+    pub variables: Vec<(GuestMode, String)>,
+    /// By variable and function, in this order.
+    pub pairs: Vec<(GuestPair, Count)>,
+    /// By page of virtual memory and variable; of a page the most accessed variable comes first.
+    pub pages: Vec<(GuestPage, Count)>,
+}
+
+/// A variable and a function that accessed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GuestPair {
+    /// The variable's place.
+    pub variable: usize,
+    /// The function's place.
+    pub function: usize,
+}
+
+/// A variable on a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GuestPage {
+    /// The page's number.
+    pub page: u64,
+    /// The variable's place.
+    pub variable: usize,
+}
+
+impl GuestLinks {
+    /// Counts all of a machine's trace.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn of(trace: &Trace, programs: &ProgramPlaces<'_>) -> Result<Self, Error> {
+        let mut functions = GuestNames::new(trace, Named::Function, programs)?;
+        let mut variables = GuestNames::new(trace, Named::Variable, programs)?;
+        let mut pairs = GatheredCounts::default();
+        let mut pages = GatheredCounts::default();
+        walk_owned(trace, |by, access| {
+            let function = functions.near(by, access.ip);
+            let variable = variables.near(by, access.addr);
+            let mut count = Count::default();
+            count.add(access);
+            let page = access.addr.0 >> VirtAddr::PAGE_SHIFT;
+            pairs.add(GuestPair { variable, function }, (variable as u64) << 32 | function as u64, count);
+            pages.add(GuestPage { page, variable }, (variable as u64) << 40 ^ page, count);
+        })?;
+        let mut pairs: Vec<(GuestPair, Count)> = pairs.all().into_iter().collect();
+        pairs.sort_unstable_by_key(|(pair, _)| *pair);
+        let mut pages: Vec<(GuestPage, Count)> = pages.all().into_iter().collect();
+        pages.sort_unstable_by_key(|(page, count)| {
+            (page.page, std::cmp::Reverse(count.accesses()), page.variable)
+        });
+        Ok(Self { functions: functions.into_list(), variables: variables.into_list(), pairs, pages })
+    }
+}
