@@ -482,6 +482,24 @@ fn says_who(trace: &Trace, dir: &Path) {
     let by_process = named("process,function");
     let moved = by_process.iter().filter(|row| row["name"] == "moved" && row["function"] == "fill");
     assert_eq!(moved.map(|row| row["stores"].as_u64()).collect::<Vec<_>>(), [Some(1024); 2]);
+    let page = dir.join("page.html");
+    let written = trace.ask(
+        "report",
+        &[
+            "--html",
+            page.to_str().expect("text"),
+            "--guest-program",
+            &programs[0],
+            "--guest-program",
+            &programs[1],
+        ],
+    );
+    assert_eq!(written.status, 0, "{}", written.err());
+    let page = std::fs::read_to_string(page).expect("it was written");
+    for name in ["do_syscall_64", "table", "fill", "cells"] {
+        assert!(page.contains(&format!("\"{name}\"")), "{name}");
+    }
+    assert!(!page.contains("[unknown]"));
     let lines = trace.ask("dump", &["--stream", "physical", "--range", "1000000..1000100"]).out();
     assert_eq!(lines.lines().count(), 100);
     assert!(lines.lines().all(|line| line.contains(" cpu 0 ") && line.contains(" physical 0x")), "{lines}");
