@@ -427,6 +427,12 @@ impl Machine {
             let events = self.tasks.reached(hook, ram);
             self.tell_tasks(events);
             self.tell_symbols();
+        } else if self.tasks.is_renaming()
+            && ip >> 63 == 0
+            && let Some(ram) = &self.ram
+        {
+            let events = self.tasks.renamed(ram);
+            self.tell_tasks(events);
         }
         if self.on && self.options.flow {
             self.tell_entry();

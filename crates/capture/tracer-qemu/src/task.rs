@@ -12,11 +12,16 @@ use crate::modules::Modules;
 use crate::ram::Ram;
 
 /// Functions of the kernel that we want to know of.
-const HOOKS: &[(u64, &str)] =
-    &[(HOOK_EXIT, "do_exit"), (HOOK_EXEC, "finalize_exec"), (HOOK_MODULE, "do_init_module")];
+const HOOKS: &[(u64, &str)] = &[
+    (HOOK_EXIT, "do_exit"),
+    (HOOK_EXEC, "finalize_exec"),
+    (HOOK_MODULE, "do_init_module"),
+    (HOOK_NAME, "__set_task_comm"),
+];
 const HOOK_EXIT: u64 = 1;
 const HOOK_EXEC: u64 = 2;
 const HOOK_MODULE: u64 = 3;
+const HOOK_NAME: u64 = 4;
 /// Cycles until the kernel is searched for again, at first.
 const RETRY_CYCLES: u64 = 50_000_000;
 const MAX_TRIES: u32 = 4;
@@ -43,6 +48,8 @@ pub(crate) struct Tasks {
     /// Those that nobody has taken yet.
     symbols: Vec<(String, u64)>,
     modules: Modules,
+    /// Whether a task is being given another name.
+    renaming: bool,
 }
 
 type Events = Vec<(TaskChange, Task)>;
@@ -173,8 +180,27 @@ impl Tasks {
         events
     }
 
+    /// Whether a task was given another name since [`Self::renamed`] looked.
+    #[inline]
+    pub(crate) fn is_renaming(&self) -> bool {
+        self.renaming
+    }
+
+    /// The kernel has gone back to a program, which may have given itself another name.
+    pub(crate) fn renamed(&mut self, ram: &Ram) -> Events {
+        self.renaming = false;
+        let Some(task) = self.current.get(self.cpu as usize).copied().flatten() else { return Vec::new() };
+        let events = self.run(task.address, self.cpu, ram);
+        // If not, it goes on as it did.
+        if events.len() > 1 { events } else { Vec::new() }
+    }
+
     /// A function that we want to know of was entered.
     pub(crate) fn reached(&mut self, hook: u64, ram: &Ram) -> Events {
+        if hook == HOOK_NAME {
+            self.renaming = true;
+            return Vec::new();
+        }
         if hook == HOOK_MODULE {
             // It is in the list, with its symbols, and is about to be called first.
             if let Some(kernel) = &self.kernel {
