@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use memref::{Access, VirtAddr};
+use memref::VirtAddr;
 use trace_format::Trace;
 
 use super::boot::BootCode;
-use super::process::{GuestMode, OwnedBy, Owner, walk_owned};
+use super::process::{GuestMode, OwnedBy, Owner, by_owner, walk_owned};
 use super::programs::ProgramPlaces;
 use super::symbols::GuestSymbols;
 use crate::{Count, Error};
@@ -76,19 +76,10 @@ pub fn by_process_and_name(
     programs: &ProgramPlaces<'_>,
 ) -> Result<CountsByProcess, Error> {
     let mut names = GuestNames::new(trace, named, programs)?;
-    let mut counts: HashMap<Owner, HashMap<usize, Count>> = HashMap::new();
-    let mut cpus: Vec<_> = trace.threads().iter().map(|_| PresentNames::default()).collect();
-    walk_owned(trace, |by, access| {
+    let counts = by_owner(trace, |by, access| {
         let addr = if named == Named::Function { access.ip } else { access.addr };
-        let name = names.near(by, addr);
-        let present = &mut cpus[by.cpu];
-        if present.owner.as_ref().is_none_or(|(number, _)| *number != by.number) {
-            present.settle(&mut counts);
-            present.owner = Some((by.number, by.owner.clone()));
-        }
-        present.add(name, access);
+        names.near(by, addr)
     })?;
-    cpus.iter_mut().for_each(|present| present.settle(&mut counts));
     let mut all = CountsByProcess::new();
     for (owner, counts) in counts {
         for (number, count) in counts {
@@ -98,36 +89,6 @@ pub fn by_process_and_name(
         }
     }
     Ok(all)
-}
-
-/// What a vCPU did for one owner until it came to the next, by the numbers of names.
-#[derive(Default)]
-struct PresentNames {
-    owner: Option<(usize, Owner)>,
-    counts: Vec<Count>,
-    /// Those that are not zero.
-    touched: Vec<usize>,
-}
-
-impl PresentNames {
-    #[inline]
-    fn add(&mut self, name: usize, access: &Access) {
-        if self.counts.len() <= name {
-            self.counts.resize(name + 1, Count::default());
-        }
-        if self.counts[name] == Count::default() {
-            self.touched.push(name);
-        }
-        self.counts[name].add(access);
-    }
-
-    fn settle(&mut self, counts: &mut HashMap<Owner, HashMap<usize, Count>>) {
-        let Some((_, owner)) = self.owner.take() else { return };
-        let of_owner = counts.entry(owner).or_default();
-        for name in self.touched.drain(..) {
-            *of_owner.entry(name).or_default() += std::mem::take(&mut self.counts[name]);
-        }
-    }
 }
 
 /// Names of addresses. Each has a number.

@@ -259,36 +259,63 @@ pub(super) fn walk_owned(trace: &Trace, mut each: impl FnMut(OwnedBy<'_>, &Acces
 /// # Errors
 /// Where the trace can't be read.
 pub fn by_process(trace: &Trace) -> Result<BTreeMap<(Owner, GuestMode), Count>, Error> {
-    let mut counts: BTreeMap<(Owner, GuestMode), Count> = BTreeMap::new();
-    let mut cpus = vec![OwnerCount::default(); trace.threads().len()];
+    let counts = by_owner(trace, |by, _| by.mode as usize)?;
+    let modes = [GuestMode::Boot, GuestMode::User, GuestMode::Kernel];
+    let of_owner = |(owner, counts): (Owner, HashMap<usize, Count>)| {
+        counts.into_iter().filter_map(move |(mode, count)| Some(((owner.clone(), *modes.get(mode)?), count)))
+    };
+    Ok(counts.into_iter().flat_map(of_owner).collect())
+}
+
+/// Counts accesses by owner and, of each, by a number that `number` gives.
+///
+/// # Errors
+/// Where the trace can't be read.
+pub(super) fn by_owner(
+    trace: &Trace,
+    mut number: impl FnMut(OwnedBy<'_>, &Access) -> usize,
+) -> Result<HashMap<Owner, HashMap<usize, Count>>, Error> {
+    let mut counts = HashMap::new();
+    let mut cpus: Vec<_> = trace.threads().iter().map(|_| PresentCounts::default()).collect();
     walk_owned(trace, |by, access| {
+        let number = number(by, access);
         let present = &mut cpus[by.cpu];
-        if present.owner.as_ref().is_none_or(|(before, _)| *before != by.number) {
-            let former = std::mem::take(present);
-            former.settle(&mut counts);
+        if present.owner.as_ref().is_none_or(|(turn, _)| *turn != by.number) {
+            present.settle(&mut counts);
             present.owner = Some((by.number, by.owner.clone()));
         }
-        present.modes[by.mode as usize].add(access);
+        present.add(number, access);
     })?;
-    cpus.into_iter().for_each(|present| present.settle(&mut counts));
+    cpus.iter_mut().for_each(|present| present.settle(&mut counts));
     Ok(counts)
 }
 
-/// What a vCPU did for one owner until it came to the next.
-#[derive(Clone, Debug, Default)]
-struct OwnerCount {
+/// What a vCPU did for one owner until it came to the next, by number.
+#[derive(Default)]
+struct PresentCounts {
     owner: Option<(usize, Owner)>,
-    modes: [Count; 3],
+    counts: Vec<Count>,
+    /// Those that are not zero.
+    touched: Vec<usize>,
 }
 
-impl OwnerCount {
-    fn settle(self, counts: &mut BTreeMap<(Owner, GuestMode), Count>) {
-        let Some((_, owner)) = self.owner else { return };
-        for (mode, count) in [GuestMode::Boot, GuestMode::User, GuestMode::Kernel].into_iter().zip(self.modes)
-        {
-            if count.accesses() > 0 {
-                *counts.entry((owner.clone(), mode)).or_default() += count;
-            }
+impl PresentCounts {
+    #[inline]
+    fn add(&mut self, number: usize, access: &Access) {
+        if self.counts.len() <= number {
+            self.counts.resize(number + 1, Count::default());
+        }
+        if self.counts[number] == Count::default() {
+            self.touched.push(number);
+        }
+        self.counts[number].add(access);
+    }
+
+    fn settle(&mut self, counts: &mut HashMap<Owner, HashMap<usize, Count>>) {
+        let Some((_, owner)) = self.owner.take() else { return };
+        let of_owner = counts.entry(owner).or_default();
+        for number in self.touched.drain(..) {
+            *of_owner.entry(number).or_default() += std::mem::take(&mut self.counts[number]);
         }
     }
 }
