@@ -482,6 +482,16 @@ fn says_who(trace: &Trace, dir: &Path) {
     let by_process = named("process,function");
     let moved = by_process.iter().filter(|row| row["name"] == "moved" && row["function"] == "fill");
     assert_eq!(moved.map(|row| row["stores"].as_u64()).collect::<Vec<_>>(), [Some(1024); 2]);
+    for by in ["variable,function", "function,variable"] {
+        let pairs = named(by);
+        assert_eq!(pairs.iter().map(sum).sum::<u64>(), total);
+        let of = |variable: &str, function: &str| -> Vec<Option<u64>> {
+            let rows = pairs.iter().filter(|row| row["variable"] == variable && row["function"] == function);
+            rows.map(|row| row["stores"].as_u64()).collect()
+        };
+        assert_eq!(of("table", "main"), [Some(65_536)], "{by}");
+        assert_eq!(of("cells", "fill"), [Some(2 * 1024)], "{by}");
+    }
     let page = dir.join("page.html");
     let written = trace.ask(
         "report",
@@ -513,6 +523,13 @@ fn says_who(trace: &Trace, dir: &Path) {
         let refused = trace.ask("report", &["--by", "process,function", part]);
         assert_eq!(refused.status, 2, "{part}: {}", refused.err());
     }
+    for part in ["--cycles=0..9", "--range=0..9", "--thread=0"] {
+        for by in ["function", "variable", "variable,function"] {
+            let refused = trace.ask("report", &["--by", by, part]);
+            assert_eq!(refused.status, 2, "{by} {part}: {}", refused.err());
+        }
+    }
+    refuses(trace, "report", &["--by", "function,thread"], "by each other only");
 }
 
 /// Asserts that a command refuses a trace with these words.

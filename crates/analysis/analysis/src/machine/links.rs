@@ -1,5 +1,7 @@
 //! Who accesses what in a machine: its functions, its variables, and the pages that they lie on.
 
+use std::cmp::Reverse;
+
 use memref::VirtAddr;
 use trace_format::Trace;
 
@@ -7,7 +9,7 @@ use super::names::{GuestNames, Named};
 use super::process::{GuestMode, walk_owned};
 use super::programs::ProgramPlaces;
 use crate::links::GatheredCounts;
-use crate::{Count, Error};
+use crate::{AccessRow, Count, Error, PairRow};
 
 /// What accessed what. Names stand for their places in the lists.
 #[derive(Debug)]
@@ -62,9 +64,40 @@ impl GuestLinks {
         let mut pairs: Vec<(GuestPair, Count)> = pairs.all().into_iter().collect();
         pairs.sort_unstable_by_key(|(pair, _)| *pair);
         let mut pages: Vec<(GuestPage, Count)> = pages.all().into_iter().collect();
-        pages.sort_unstable_by_key(|(page, count)| {
-            (page.page, std::cmp::Reverse(count.accesses()), page.variable)
-        });
+        pages.sort_unstable_by_key(|(page, count)| (page.page, Reverse(count.accesses()), page.variable));
         Ok(Self { functions: functions.into_list(), variables: variables.into_list(), pairs, pages })
+    }
+
+    /// The pairs as rows of a table, the most accessed first: of each variable its functions, or of each function its variables.
+    pub fn rows(&self, variable_first: bool) -> Vec<PairRow> {
+        let (firsts, seconds) = match variable_first {
+            true => (&self.variables, &self.functions),
+            false => (&self.functions, &self.variables),
+        };
+        let mut counts = vec![Count::default(); firsts.len()];
+        let mut pairs = Vec::with_capacity(self.pairs.len());
+        for (pair, count) in &self.pairs {
+            let (first, second) = match variable_first {
+                true => (pair.variable, pair.function),
+                false => (pair.function, pair.variable),
+            };
+            counts[first] += *count;
+            pairs.push((first, second, *count));
+        }
+        pairs.sort_by_key(|(first, second, count)| {
+            (Reverse(counts[*first].accesses()), *first, Reverse(count.accesses()), *second)
+        });
+        let row = |(mode, name): &(GuestMode, String), count| AccessRow {
+            name: name.clone(),
+            region: mode.name().to_owned(),
+            count,
+            things: 1,
+            ..AccessRow::default()
+        };
+        let rows = pairs.into_iter().map(|(first, second, count)| PairRow {
+            first: row(&firsts[first], counts[first]),
+            second: row(&seconds[second], count),
+        });
+        rows.collect()
     }
 }

@@ -305,10 +305,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         By::Variable if !args.json && !is_machine && has_stacks(&session) => By::Local,
         by => by,
     };
-    if is_machine
-        && matches!(subject, Subject::Stack | Subject::Process | Subject::ProcessAnd(_) | Subject::Initcall)
-    {
-        args.needs_all_of_machine(matches!(subject, Subject::Stack));
+    if is_machine {
+        match subject {
+            Subject::Process | Subject::ProcessAnd(_) | Subject::Initcall => args.needs_all_of_machine(false),
+            Subject::Stack | Subject::One(By::Function | By::Variable) => args.needs_all_of_machine(true),
+            _ => {}
+        }
     }
     match subject {
         _ if args.unused => by_use(&session, args),
@@ -326,6 +328,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Subject::One(By::Function) if is_machine => by_guest_name(&session, args, machine::Named::Function),
         Subject::One(By::Variable) if is_machine => by_guest_name(&session, args, machine::Named::Variable),
         Subject::One(by) => by_one(&session, args, split(by)),
+        Subject::Pair(by) if is_machine && by.iter().any(|by| matches!(by, By::Function | By::Variable)) => {
+            by_guest_two(&session, args, by)
+        }
         Subject::Pair(by) => by_two(&session, args, by, by.map(split)),
     }
 }
@@ -444,6 +449,45 @@ fn by_two(session: &Session, args: &Args, asked: [By; 2], by: [By; 2]) -> Result
     if args.json {
         rows.truncate(args.most());
         pairs_json(&rows, asked, &mut out)?;
+    } else {
+        let look = out.look(args.wide);
+        pairs_text(rows, total, by, &args.shown(by[0]), look, &mut out)?;
+    }
+    out.finish()?;
+    note_problems(session);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who accesses what in a machine.
+fn by_guest_two(session: &Session, args: &Args, by: [By; 2]) -> Result<ExitCode> {
+    args.needs_all_of_machine(true);
+    if !matches!(args.sort, SortBy::Accesses) {
+        wrong("this table of a machine has its own order: leave --sort out");
+    }
+    let variable_first = match by {
+        [By::Variable, By::Function] => true,
+        [By::Function, By::Variable] => false,
+        _ => bail!(
+            "{}: of a machine, functions and variables are divided by each other only (--by variable,function)",
+            args.file.display()
+        ),
+    };
+    let programs = inputs::guest_programs(&args.guest_program)?;
+    let links = {
+        let _reading = Reading::of(session);
+        let places = inputs::guest_places(session.trace(), &programs)?;
+        machine::GuestLinks::of(session.trace(), &places)?
+    };
+    let mut total = Count::default();
+    links.pairs.iter().for_each(|(_, count)| total += *count);
+    let mut rows = match args.choice().pairs(links.rows(variable_first)) {
+        Ok(rows) => rows,
+        Err(words) => return nothing(args, &words),
+    };
+    let mut out = Out::stdout();
+    if args.json {
+        rows.truncate(args.most());
+        pairs_json(&rows, by, &mut out)?;
     } else {
         let look = out.look(args.wide);
         pairs_text(rows, total, by, &args.shown(by[0]), look, &mut out)?;
