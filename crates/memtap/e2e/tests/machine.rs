@@ -529,7 +529,10 @@ fn says_who(trace: &Trace, dir: &Path) {
             assert_eq!(refused.status, 2, "{by} {part}: {}", refused.err());
         }
     }
-    refuses(trace, "report", &["--by", "function,thread"], "by each other only");
+    for by in ["function,thread", "line", "region", "type", "field", "local", "allocation"] {
+        refuses(trace, "report", &["--by", by], "of a machine");
+    }
+    refuses(trace, "report", &["--unused"], "has no allocations");
 }
 
 /// Asserts that a command refuses a trace with these words.

@@ -270,6 +270,27 @@ impl Args {
         Shown { by, sort: self.sort.into(), top: self.most(), all: self.all, folded }
     }
 
+    /// Refuses tables that a machine's trace has nothing for, and ends where options choose what a table can't leave out.
+    fn check_machine(&self, subject: &Subject) -> Result<()> {
+        match subject {
+            _ if self.unused => bail!("{}: a machine's trace has no allocations", self.file.display()),
+            Subject::Process | Subject::ProcessAnd(_) | Subject::Initcall => self.needs_all_of_machine(false),
+            Subject::Stack
+            | Subject::One(By::Function | By::Variable)
+            | Subject::Pair([By::Function, By::Variable] | [By::Variable, By::Function]) => {
+                self.needs_all_of_machine(true);
+            }
+            Subject::One(By::Page | By::Thread)
+            | Subject::Pair([By::Page, By::Thread] | [By::Thread, By::Page]) => {}
+            _ => bail!(
+                "{}: of a machine, accesses are counted --by process, function, variable, stack, initcall, page and thread, \
+                 by process and function or variable, by function and variable, and by page and thread",
+                self.file.display()
+            ),
+        }
+        Ok(())
+    }
+
     /// Ends where options choose what a machine's table can't leave out.
     fn needs_all_of_machine(&self, has_names: bool) {
         if self.thread.is_some() || self.cycles.is_some() || self.range.is_some() {
@@ -306,11 +327,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         by => by,
     };
     if is_machine {
-        match subject {
-            Subject::Process | Subject::ProcessAnd(_) | Subject::Initcall => args.needs_all_of_machine(false),
-            Subject::Stack | Subject::One(By::Function | By::Variable) => args.needs_all_of_machine(true),
-            _ => {}
-        }
+        args.check_machine(&subject)?;
     }
     match subject {
         _ if args.unused => by_use(&session, args),
@@ -328,7 +345,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Subject::One(By::Function) if is_machine => by_guest_name(&session, args, machine::Named::Function),
         Subject::One(By::Variable) if is_machine => by_guest_name(&session, args, machine::Named::Variable),
         Subject::One(by) => by_one(&session, args, split(by)),
-        Subject::Pair(by) if is_machine && by.iter().any(|by| matches!(by, By::Function | By::Variable)) => {
+        Subject::Pair(by) if is_machine && by[0] != By::Page && by[0] != By::Thread => {
             by_guest_two(&session, args, by)
         }
         Subject::Pair(by) => by_two(&session, args, by, by.map(split)),
@@ -460,18 +477,9 @@ fn by_two(session: &Session, args: &Args, asked: [By; 2], by: [By; 2]) -> Result
 
 /// Who accesses what in a machine.
 fn by_guest_two(session: &Session, args: &Args, by: [By; 2]) -> Result<ExitCode> {
-    args.needs_all_of_machine(true);
     if !matches!(args.sort, SortBy::Accesses) {
         wrong("this table of a machine has its own order: leave --sort out");
     }
-    let variable_first = match by {
-        [By::Variable, By::Function] => true,
-        [By::Function, By::Variable] => false,
-        _ => bail!(
-            "{}: of a machine, functions and variables are divided by each other only (--by variable,function)",
-            args.file.display()
-        ),
-    };
     let programs = inputs::guest_programs(&args.guest_program)?;
     let links = {
         let _reading = Reading::of(session);
@@ -480,7 +488,7 @@ fn by_guest_two(session: &Session, args: &Args, by: [By; 2]) -> Result<ExitCode>
     };
     let mut total = Count::default();
     links.pairs.iter().for_each(|(_, count)| total += *count);
-    let mut rows = match args.choice().pairs(links.rows(variable_first)) {
+    let mut rows = match args.choice().pairs(links.rows(by[0] == By::Variable)) {
         Ok(rows) => rows,
         Err(words) => return nothing(args, &words),
     };

@@ -73,7 +73,7 @@ pub(super) fn of(figures: &Figures<'_>, guest: Option<&GuestLinks>) -> String {
         pages(figures, figures.links.by_page().into_iter().map(of_page), &mut page);
     }
     files(&places, &mut page, &mut names);
-    let mut text = format!("{{\"head\":{}", head(figures));
+    let mut text = format!("{{\"head\":{}", head(figures, guest.is_some()));
     page.columns.push(("strings", json_of(&names.list)));
     for (name, column) in page.columns {
         text.push_str(&format!(",\n{}:{column}", json!(name)));
@@ -125,7 +125,7 @@ impl Strings {
 }
 
 /// What is there once.
-fn head(figures: &Figures<'_>) -> Value {
+fn head(figures: &Figures<'_>, machine: bool) -> Value {
     let summary = &figures.summary;
     let mut totals = vec![
         ("loads".to_owned(), summary.count.loads),
@@ -164,6 +164,7 @@ fn head(figures: &Figures<'_>) -> Value {
         figures.rows(By::Thread).iter().map(|row| json!([row.name, of_count(row.count)])).collect();
     json!({
         "title": figures.title(),
+        "machine": machine,
         "coverage": coverage(figures.session),
         "lacks": crate::lacks(figures.session.trace()),
         "count": of_count(summary.count),

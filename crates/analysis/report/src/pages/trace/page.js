@@ -5,7 +5,9 @@ const withSystem = document.getElementById("system");
 const detail = document.getElementById("detail"), tabs = document.getElementById("tabs");
 const flame = document.getElementById("flame"), overview = document.getElementById("overview");
 const errors = D.head.stale.length + D.head.double_frees.length;
-const VIEWS = [["overview", "Overview"], ["variable", "Variables"], ["function", "Functions"], ["site", "Allocations"], ["line", "Lines"],
+const VIEWS = [["overview", "Overview"], ["variable", "Variables"], ["function", "Functions"],
+  // Of a machine nobody knows allocations and lines.
+  ...(D.head.machine ? [] : [["site", "Allocations"], ["line", "Lines"]]),
   ...(flame.innerHTML.trim() ? [["flame", "Flame graph"]] : []), ["heat", "Heat map"]];
 let view = "overview";
 
@@ -115,16 +117,19 @@ const drawOverview = () => {
     D.head.totals.map(([what, n]) => `<tr><td>${escape(what)}</td><td class="n">${grouped(n)}</td></tr>`).join("") +
     `<tr><td>events known to be missing</td><td class="n${D.head.missing ? " finding" : ""}">${grouped(D.head.missing)}</td></tr></tbody></table>` +
     (gaps.length ? `<p class="finding">Missing: ${gaps.map(([why, n]) => escape(why) + ": " + grouped(n)).join("; ")}</p>` : "") + "</div>" +
-    `<div class="card"><h2>Use after free</h2>${findings()}<p class="note">Accesses to memory after its release, and blocks that were freed twice.</p></div>` +
-    `<div class="card"><h2>Most accessed variables and blocks</h2>${topTable("variable", 10)}</div>` +
+    (D.head.machine ? "" : `<div class="card"><h2>Use after free</h2>${findings()}<p class="note">Accesses to memory after its release, and blocks that were freed twice.</p></div>`) +
+    `<div class="card"><h2>Most accessed variables${D.head.machine ? "" : " and blocks"}</h2>${topTable("variable", 10)}</div>` +
     `<div class="card"><h2>Functions with most accesses</h2>${topTable("function", 10)}</div>` +
-    `<div class="card"><h2>Allocations with most accesses</h2>${D.site_kind.length ? topTable("site", 10) : "<p>None was recorded.</p>"}</div>` +
+    (D.head.machine ? "" : `<div class="card"><h2>Allocations with most accesses</h2>${D.site_kind.length ? topTable("site", 10) : "<p>None was recorded.</p>"}</div>`) +
     `<div class="card"><h2>Threads</h2><table><thead><tr><th>thread</th>${COUNT_HEADS}</tr></thead><tbody>` +
     D.head.threads.map(([who, c]) => `<tr><td class="name">${escape(who)}</td>${countCells(c)}</tr>`).join("") + "</tbody></table></div>" +
     `<div class="card"><h2>How to read this</h2><p>An access is a <b>load</b> (it reads), a <b>store</b> (it writes) or a <b>modify</b> (one instruction that ` +
-    `reads and writes back). A share is the part of all the program's accesses. A block's name says how it was allocated, as which one of the process, and where: ` +
+    `reads and writes back). ` + (D.head.machine ?
+    `A share is the part of all the machine's accesses. Functions and variables are those of the guest's kernel, and of the programs whose files were ` +
+    `given (--guest-program); what has no name stands in brackets. Every name leads to who accesses it. Addresses are virtual.` :
+    `A share is the part of all the program's accesses. A block's name says how it was allocated, as which one of the process, and where: ` +
     `<code>&lt;malloc0014@make+23&gt;</code> is the 14th block, by malloc, called 23 bytes into <code>make</code>; <code>&lt;freed:0014@...&gt;</code> is the ` +
-    `same block after its release. Every name leads to who accesses it and at which lines. What every program has - the C library, the dynamic linker, and memtap's own - is left away in the tables unless you ask for it; totals and shares have it.</p></div></div>`;
+    `same block after its release. Every name leads to who accesses it and at which lines. What every program has - the C library, the dynamic linker, and memtap's own - is left away in the tables unless you ask for it; totals and shares have it.`) + `</p></div></div>`;
 };
 
 const route = () => {
