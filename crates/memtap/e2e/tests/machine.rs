@@ -533,6 +533,9 @@ fn says_who(trace: &Trace, dir: &Path) {
         refuses(trace, "report", &["--by", by], "of a machine");
     }
     refuses(trace, "report", &["--unused"], "has no allocations");
+    for command in ["errors", "layout", "lines", "rtvm"] {
+        refuses(trace, command, &[], "is of a machine");
+    }
 }
 
 /// Asserts that a command refuses a trace with these words.

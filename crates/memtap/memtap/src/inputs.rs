@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use analysis::Session;
-use analysis::machine::{GuestProgram, ProgramPlaces};
-use anyhow::{Context, Result};
+use analysis::machine::{GuestProgram, Machine, ProgramPlaces};
+use anyhow::{Context, Result, bail};
 use symbols::{Module, SearchPath};
 use trace_format::Trace;
 
@@ -32,6 +32,18 @@ pub(crate) fn trace(path: &Path) -> Result<Trace> {
 pub(crate) fn session(path: &Path) -> Result<Session> {
     let session = Session::open_with(path, SYMBOLS.get().map_or(&[], Vec::as_slice))?;
     remember(session.trace());
+    Ok(session)
+}
+
+/// The same, of a program: a machine's trace has none of what `command` looks at.
+pub(crate) fn program_session(path: &Path, command: &str) -> Result<Session> {
+    let session = session(path)?;
+    if Machine::of(&session).is_some() {
+        bail!(
+            "{}: is of a machine, of whose programs neither heaps nor threads are known; memtap {command} needs a program's",
+            path.display()
+        );
+    }
     Ok(session)
 }
 

@@ -8,6 +8,7 @@ use analysis::cache::{
     CacheMisses, CacheSetup, CacheShape, KnownMachine, Replacement, ReuseSweep, known_machine, this_machine,
 };
 use analysis::lines::TouchedLines;
+use analysis::machine::Machine;
 use analysis::{By, Session, has_stacks};
 use anyhow::{Result, bail};
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
@@ -178,6 +179,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = inputs::session(&args.file)?;
     let missing = if args.sweep { sweep(args, &session, &setup)? } else { model(args, &session, &setup)? };
     note_problems(&session);
+    if Machine::of(&session).is_some() {
+        eprintln!(
+            "memtap: note: addresses of a machine are virtual: what its processes have at one address is one line here"
+        );
+    }
     if missing > 0 {
         eprintln!(
             "memtap: note: {} from the trace; their accesses are in no cache",

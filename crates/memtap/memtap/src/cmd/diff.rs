@@ -74,7 +74,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let sessions = [program(&args.before)?, program(&args.after)?];
+    let sessions =
+        [inputs::program_session(&args.before, "diff")?, inputs::program_session(&args.after, "diff")?];
     let rows = match args.by {
         ComparedBy::Variable => by(&sessions, By::Variable)?,
         ComparedBy::Function => by(&sessions, By::Function)?,
@@ -103,14 +104,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     Ok(code)
-}
-
-fn program(path: &Path) -> Result<Session> {
-    let session = inputs::session(path)?;
-    if session.trace().properties().get("tracer").is_some_and(|tracer| tracer == "qemu") {
-        bail!("{}: is of a machine; memtap diff compares the runs of programs", path.display());
-    }
-    Ok(session)
 }
 
 fn by(sessions: &[Session; 2], by: By) -> Result<Vec<ComparedRow>> {

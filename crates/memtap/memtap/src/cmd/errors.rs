@@ -45,7 +45,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let suppressions = args.suppressions.as_deref().map(read).transpose()?.unwrap_or_default();
-    let session = inputs::session(&args.file)?;
+    let session = inputs::program_session(&args.file, "errors")?;
     let mut errors = MemoryErrors::new(&session)?;
     let mut stacks = Stacks::new(&session);
     let mut resolvers = session.replay_in_context(&Default::default(), None, &mut stacks, &mut errors)?;

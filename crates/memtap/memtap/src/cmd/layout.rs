@@ -52,7 +52,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let session = inputs::session(&args.file)?;
+    let session = inputs::program_session(&args.file, "layout")?;
     let heap = session.heap_types()?;
     if args.offsets {
         by_offset(&session, heap, args)?;

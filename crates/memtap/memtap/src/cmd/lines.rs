@@ -28,13 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let session = inputs::session(&args.file)?;
-    if session.trace().properties().get("tracer").is_some_and(|tracer| tracer == "qemu") {
-        anyhow::bail!(
-            "{}: is of a machine, whose threads are its processors; memtap lines needs a program's",
-            args.file.display()
-        );
-    }
+    let session = inputs::program_session(&args.file, "lines")?;
     let touched = TouchedLines::read(&session)?;
     let nothing = touched.is_empty();
     let mut uses = LineUses::new(touched);

@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     if let Some(file) = &args.file {
-        runs.push(run_trace(&options, &inputs::session(file)?, args.heap_only)?);
+        runs.push(run_trace(&options, &inputs::program_session(file, "rtvm")?, args.heap_only)?);
     }
     let table = tables::realtime::to_json(&options, &runs);
     if let Some(dir) = &args.out {
