@@ -49,10 +49,11 @@ pub(crate) fn program_session(path: &Path, command: &str) -> Result<Session> {
 
 /// Opens the files of a guest's programs and libraries, for their names.
 pub(crate) fn guest_programs(paths: &[PathBuf]) -> Result<Vec<GuestProgram>> {
+    let symbol_roots = SYMBOLS.get().cloned().unwrap_or_default();
+    let search = SearchPath { symbol_roots, ..SearchPath::default() };
     let open = |path: &PathBuf| {
-        let shown = || path.display().to_string();
-        let module = Module::open(path, None, &SearchPath::default()).with_context(shown)?;
-        GuestProgram::new(module).with_context(shown)
+        let module = Module::open(path, None, &search)?;
+        GuestProgram::new(module).with_context(|| format!("{}: its code cannot be read", path.display()))
     };
     paths.iter().map(open).collect()
 }

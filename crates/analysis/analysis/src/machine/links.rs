@@ -1,13 +1,14 @@
 //! Who accesses what in a machine: its functions, its variables, and the pages that they lie on.
 
 use std::cmp::Reverse;
+use std::rc::Rc;
 
-use memref::VirtAddr;
 use trace_format::Trace;
 
 use super::names::{GuestNames, Named};
 use super::process::{GuestMode, walk_owned};
 use super::programs::ProgramPlaces;
+use super::symbols::GuestSymbols;
 use crate::links::GatheredCounts;
 use crate::{AccessRow, Count, Error, PairRow};
 
@@ -48,8 +49,9 @@ impl GuestLinks {
     /// # Errors
     /// Where the trace can't be read.
     pub fn of(trace: &Trace, programs: &ProgramPlaces<'_>) -> Result<Self, Error> {
-        let mut functions = GuestNames::new(trace, Named::Function, programs)?;
-        let mut variables = GuestNames::new(trace, Named::Variable, programs)?;
+        let symbols = Rc::new(GuestSymbols::of(trace)?);
+        let mut functions = GuestNames::with_symbols(trace, Rc::clone(&symbols), Named::Function, programs)?;
+        let mut variables = GuestNames::with_symbols(trace, symbols, Named::Variable, programs)?;
         let mut pairs = GatheredCounts::default();
         let mut pages = GatheredCounts::default();
         walk_owned(trace, |by, access| {
@@ -57,7 +59,7 @@ impl GuestLinks {
             let variable = variables.near(by, access.addr);
             let mut count = Count::default();
             count.add(access);
-            let page = access.addr.0 >> VirtAddr::PAGE_SHIFT;
+            let page = access.addr.page_number();
             pairs.add(GuestPair { variable, function }, (variable as u64) << 32 | function as u64, count);
             pages.add(GuestPage { page, variable }, (variable as u64) << 40 ^ page, count);
         })?;

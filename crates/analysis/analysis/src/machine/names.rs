@@ -1,6 +1,7 @@
 //! Names for a machine's accesses: the kernel's own symbols, and those of the guest's programs whose files are given.
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use memref::VirtAddr;
 use trace_format::Trace;
@@ -93,7 +94,7 @@ pub fn by_process_and_name(
 
 /// Names of addresses. Each has a number.
 pub(super) struct GuestNames<'a> {
-    symbols: GuestSymbols,
+    symbols: Rc<GuestSymbols>,
     boot: BootCode,
     programs: Option<&'a ProgramPlaces<'a>>,
     named: Named,
@@ -108,7 +109,7 @@ impl<'a> GuestNames<'a> {
     pub(super) fn of_symbols(symbols: GuestSymbols) -> Self {
         Self {
             boot: BootCode::default(),
-            symbols,
+            symbols: Rc::new(symbols),
             programs: None,
             named: Named::Function,
             list: Vec::new(),
@@ -118,9 +119,22 @@ impl<'a> GuestNames<'a> {
     }
 
     pub(super) fn new(trace: &Trace, named: Named, programs: &'a ProgramPlaces<'a>) -> Result<Self, Error> {
-        let symbols = GuestSymbols::of(trace)?;
+        Self::with_symbols(trace, Rc::new(GuestSymbols::of(trace)?), named, programs)
+    }
+
+    /// With the kernel's symbols, which others may use too.
+    pub(super) fn with_symbols(
+        trace: &Trace,
+        symbols: Rc<GuestSymbols>,
+        named: Named,
+        programs: &'a ProgramPlaces<'a>,
+    ) -> Result<Self, Error> {
         Ok(Self {
-            boot: BootCode::new(trace, &symbols)?,
+            boot: match named {
+                Named::Function => BootCode::new(trace, &symbols)?,
+                // What runs before the kernel has no variables with names.
+                Named::Variable => BootCode::default(),
+            },
             symbols,
             programs: Some(programs),
             named,

@@ -420,7 +420,33 @@ mod tests {
         assert_eq!(finder.bases(&code[..enough / 2]), []);
         // Another build has another instruction somewhere.
         let mut other = code;
-        other[200].forms = Forms::ALL;
+        let changed = other.iter_mut().find(|seen| {
+            let addr = seen.ip.0 - base;
+            let segment =
+                program.code.iter().rposition(|code| code.first.0 <= addr).expect("code of the program");
+            // Of some instructions anything may be expected.
+            !finder.forms(segment, (addr - program.code[segment].first.0) as usize).holds(Forms::ALL)
+        });
+        changed.expect("most instructions only load or only store").forms = Forms::ALL;
         assert_eq!(finder.bases(&other), []);
+    }
+
+    /// Bytes that the header of a damaged file claims are not asked for.
+    #[test]
+    fn a_segment_that_the_file_has_not_is_refused() {
+        let whole = std::env::current_exe().expect("this program has a file");
+        let mut bytes = std::fs::read(whole).expect("it can be read");
+        let word =
+            |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let headers = word(&bytes, 32) as usize;
+        // Entries of 56 bytes: type and rights first, the bytes in the file at 32.
+        let code = (headers..).step_by(56).find(|at| word(&bytes, *at) == 5 << 32 | 1).expect("it has code");
+        bytes[code + 32..code + 40].copy_from_slice(&(1_u64 << 59).to_le_bytes());
+        let damaged = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(damaged.path(), bytes).expect("it can be written");
+        let module =
+            Module::open(damaged.path(), None, &SearchPath::default()).expect("its symbols are whole");
+        let refused = GuestProgram::new(module).map(drop).expect_err("it is not that long");
+        assert_eq!(refused.kind(), io::ErrorKind::UnexpectedEof);
     }
 }
