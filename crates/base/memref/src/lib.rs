@@ -22,6 +22,7 @@ mod coded;
 mod event;
 mod gap;
 mod ids;
+mod ram;
 mod region;
 mod sync;
 
@@ -32,6 +33,7 @@ pub use block::{BlockFunction, BlockKind, BlockOp};
 pub use event::{Event, Marker, MarkerKind, OrderMark};
 pub use gap::{Gap, GapReason};
 pub use ids::{Cycle, Order, ProcessId, ThreadId};
+pub use ram::RamLayout;
 pub use region::{RegionChange, RegionEvent, RegionKind};
 pub use sync::{Sync, SyncFunction, SyncKind};
 

@@ -246,7 +246,7 @@ impl Kernel {
         let mut chunk = vec![0; CHUNK + DIGITS.len()];
         for span in ram.touched() {
             for start in (span.start..span.end).step_by(CHUNK) {
-                let len = (chunk.len() as u64).min(ram.len() - start) as usize;
+                let len = (chunk.len() as u64).min(span.end - start) as usize;
                 if !ram.read(start, &mut chunk[..len]) {
                     continue;
                 }
@@ -262,8 +262,9 @@ impl Kernel {
 
     /// The kernel whose table of tokens has its digits there.
     fn around(ram: &Ram, digits: u64) -> Option<Result<Self, &'static str>> {
-        let first = digits.saturating_sub(TABLES_BYTES as u64) & !(PAGE - 1);
-        let last = (digits + TABLES_BYTES as u64).min(ram.len());
+        let piece = ram.layout().piece(digits)?;
+        let first = (digits.saturating_sub(TABLES_BYTES as u64) & !(PAGE - 1)).max(piece.start);
+        let last = (digits + TABLES_BYTES as u64).min(piece.end);
         let mut bytes = vec![0; (last - first) as usize];
         if !ram.read(first, &mut bytes) {
             return None;

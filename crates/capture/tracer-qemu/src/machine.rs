@@ -405,6 +405,9 @@ impl Machine {
         if cpu != self.cpu {
             self.cpu = cpu;
             self.tasks.go_to(cpu);
+            if self.options.process.is_some() {
+                self.decide();
+            }
         }
         if self.cycle >= LOOK_AT.load(Ordering::Acquire) {
             self.look();
@@ -546,7 +549,7 @@ impl Machine {
         // SAFETY: in the callback of that access.
         let device = unsafe { (self.api.hwaddr_is_io)(place) };
         // Memory of devices and firmware is theirs too: what is rebuilt is the guest's main memory.
-        let device = device || self.ram.as_ref().is_some_and(|ram| physical >= ram.len());
+        let device = device || self.ram.as_ref().is_some_and(|ram| ram.layout().piece(physical).is_none());
         self.pages[slot] = ToldPage { virt: page, phys, device };
         self.make_room(1);
         self.writer.put(&[page_word(phys, device, next)]);
@@ -638,7 +641,7 @@ impl Machine {
             self.first = false;
             self.thread = Some(std::thread::current().id());
             self.started = Instant::now();
-            self.ram = Ram::find(self.options.ram_bytes);
+            self.ram = Ram::find(self.options.ram);
             if self.ram.is_none() {
                 self.complete = false;
                 self.text(TEXT_MEMORY, "the guest's memory is not shared with the recorder");
@@ -697,7 +700,7 @@ impl Machine {
             return;
         }
         let Some(mut ram) = self.ram.take() else { return };
-        let within = self.options.phys.clone().unwrap_or(0..ram.len());
+        let within = self.options.phys.clone().unwrap_or(0..ram.layout().end());
         let (cycle, since) = (self.cycle, self.synced);
         self.tell_cpu();
         ram.compare(&within, |addr, bytes| {

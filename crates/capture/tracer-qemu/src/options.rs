@@ -1,5 +1,7 @@
 //! What the recorder asks for: arguments on QEMU's command line, `name=value`.
 
+use memref::RamLayout;
+
 /// A half-open range of cycles, milliseconds or addresses.
 pub(crate) type NumberRange = core::ops::Range<u64>;
 
@@ -18,8 +20,8 @@ pub(crate) struct PluginOptions {
     pub(crate) stores: bool,
     /// Whether every block that is entered is recorded, not only those with accesses.
     pub(crate) flow: bool,
-    /// Bytes of the guest's memory that have the same place in QEMU's memory and in the guest's.
-    pub(crate) ram_bytes: u64,
+    /// Where the guest's memory lies, of which QEMU has the pieces one behind the other.
+    pub(crate) ram: RamLayout,
     /// Record only in these cycles.
     pub(crate) cycles: Option<NumberRange>,
     /// Record only in these milliseconds since the machine started.
@@ -43,7 +45,7 @@ impl Default for PluginOptions {
             loads: true,
             stores: true,
             flow: false,
-            ram_bytes: 0,
+            ram: RamLayout::default(),
             cycles: None,
             millis: None,
             virt: None,
@@ -69,6 +71,12 @@ fn span(text: &str) -> Result<NumberRange, String> {
     Ok(start..end)
 }
 
+/// The guest's memory: `BYTES` in one piece, or `BYTES/LOW`, of which so many lie below 4 GiB.
+fn ram(text: &str) -> Result<RamLayout, String> {
+    let (bytes, low) = text.split_once('/').unwrap_or((text, text));
+    Ok(RamLayout::new(number(bytes)?, number(low)?))
+}
+
 impl PluginOptions {
     /// From QEMU's arguments.
     pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, String> {
@@ -83,7 +91,7 @@ impl PluginOptions {
                 "loads" => options.loads = on,
                 "stores" => options.stores = on,
                 "flow" => options.flow = on,
-                "ram" => options.ram_bytes = number(value)?,
+                "ram" => options.ram = ram(value)?,
                 "cycles" => options.cycles = Some(span(value)?),
                 "millis" => options.millis = Some(span(value)?),
                 "virt" => options.virt = Some(span(value)?),
@@ -104,7 +112,7 @@ mod tests {
     #[test]
     fn arguments_are_read() {
         let options = PluginOptions::parse(
-            ["channel=x", "data=on", "loads=off", "phys=0x1000..0x2000", "cycles=5.."].into_iter(),
+            ["channel=x", "data=on", "loads=off", "phys=0x1000..0x2000", "cycles=5..", "ram=9/3"].into_iter(),
         );
         let expected = PluginOptions {
             channel: "x".into(),
@@ -112,6 +120,7 @@ mod tests {
             loads: false,
             phys: Some(0x1000..0x2000),
             cycles: Some(5..u64::MAX),
+            ram: RamLayout::new(9, 3),
             ..PluginOptions::default()
         };
         assert_eq!(options, Ok(expected));

@@ -8,6 +8,7 @@
 use std::fs::{File, read_dir, read_link};
 use std::os::fd::AsFd;
 
+use memref::RamLayout;
 use rustix::fs::SeekFrom;
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -19,11 +20,11 @@ const BRIDGE_WORDS: usize = 3;
 /// What QEMU calls the memory of the backend that the recorder puts on its command line.
 const NAME: &str = "memory-backend-memfd";
 
-/// Both mappings. Addresses are offsets in the guest's main memory.
+/// Both mappings. Addresses are physical ones of the guest.
 pub(crate) struct Ram {
     memory: *const u8,
     copy: *mut u8,
-    len: usize,
+    layout: RamLayout,
     file: File,
 }
 
@@ -32,8 +33,8 @@ unsafe impl Send for Ram {}
 
 impl Ram {
     /// Finds the memory of that size among this process's open files.
-    pub(crate) fn find(len: u64) -> Option<Self> {
-        let len = usize::try_from(len).ok().filter(|&len| len > 0)?;
+    pub(crate) fn find(layout: RamLayout) -> Option<Self> {
+        let len = usize::try_from(layout.bytes()).ok().filter(|&len| len > 0)?;
         let file = read_dir("/proc/self/fd").ok()?.flatten().find_map(|entry| {
             let name = read_link(entry.path()).ok()?;
             if !name.to_string_lossy().contains(NAME) {
@@ -51,46 +52,43 @@ impl Ram {
         let copy = unsafe {
             rustix::mm::mmap_anonymous(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)
         };
-        Some(Self { memory: memory.ok()?.cast(), copy: copy.ok()?.cast(), len, file })
+        Some(Self { memory: memory.ok()?.cast(), copy: copy.ok()?.cast(), layout, file })
     }
 
-    /// Bytes of the guest's main memory.
-    pub(crate) fn len(&self) -> u64 {
-        self.len as u64
+    /// Where it lies.
+    pub(crate) fn layout(&self) -> RamLayout {
+        self.layout
+    }
+
+    /// The place of so many bytes in both mappings; `None` where they are not all there, in one piece.
+    #[inline]
+    fn place(&self, addr: u64, bytes: usize) -> Option<usize> {
+        self.layout.place(addr, bytes as u64).map(|place| place as usize)
     }
 
     /// The bytes there, low ones first; `None` outside of the memory.
     #[inline]
     pub(crate) fn load(&self, addr: u64, bytes: usize) -> Option<u128> {
-        let addr = usize::try_from(addr).ok()?;
-        if bytes > 16 || addr.checked_add(bytes)? > self.len {
-            return None;
-        }
+        let place = self.place(addr, bytes).filter(|_| bytes <= 16)?;
         let mut value = [0; 16];
         // SAFETY: inside the mapping by the check above. The guest may write at the same time; then any bytes do.
-        unsafe { core::ptr::copy_nonoverlapping(self.memory.add(addr), value.as_mut_ptr(), bytes) };
+        unsafe { core::ptr::copy_nonoverlapping(self.memory.add(place), value.as_mut_ptr(), bytes) };
         Some(u128::from_le_bytes(value))
     }
 
     /// Enters what was recorded as written there.
     #[inline]
     pub(crate) fn note(&mut self, addr: u64, value: u128, bytes: usize) {
-        let Ok(addr) = usize::try_from(addr) else { return };
-        if bytes > 16 || addr.checked_add(bytes).is_none_or(|end| end > self.len) {
-            return;
-        }
+        let Some(place) = self.place(addr, bytes).filter(|_| bytes <= 16) else { return };
         // SAFETY: inside the copy by the check above; nobody else touches it.
-        unsafe { core::ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), self.copy.add(addr), bytes) };
+        unsafe { core::ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), self.copy.add(place), bytes) };
     }
 
     /// Reads memory; `false` where it is not all there.
     pub(crate) fn read(&self, addr: u64, out: &mut [u8]) -> bool {
-        let Ok(addr) = usize::try_from(addr) else { return false };
-        if addr.checked_add(out.len()).is_none_or(|end| end > self.len) {
-            return false;
-        }
+        let Some(place) = self.place(addr, out.len()) else { return false };
         // SAFETY: inside the mapping by the check above. The guest may write at the same time; then any bytes do.
-        unsafe { core::ptr::copy_nonoverlapping(self.memory.add(addr), out.as_mut_ptr(), out.len()) };
+        unsafe { core::ptr::copy_nonoverlapping(self.memory.add(place), out.as_mut_ptr(), out.len()) };
         true
     }
 
@@ -99,8 +97,8 @@ impl Ram {
         let mut spans = Vec::new();
         let mut at = 0;
         while let Ok(start) = rustix::fs::seek(&self.file, SeekFrom::Data(at)) {
-            let end = rustix::fs::seek(&self.file, SeekFrom::Hole(start)).unwrap_or(self.len as u64);
-            spans.push(start..end.min(self.len as u64));
+            let end = rustix::fs::seek(&self.file, SeekFrom::Hole(start)).unwrap_or(self.layout.bytes());
+            spans.extend(self.layout.addrs(start..end));
             at = end;
         }
         spans
@@ -114,10 +112,7 @@ impl Ram {
         for span in self.touched() {
             let first = span.start.max(within.start & !(PAGE as u64 - 1));
             for addr in (first..span.end.min(within.end)).step_by(PAGE) {
-                let at = addr as usize;
-                if at + PAGE > self.len {
-                    break;
-                }
+                let Some(at) = self.place(addr, PAGE) else { break };
                 // SAFETY: both ranges are pages inside the mappings; a device may write meanwhile, then any bytes do.
                 unsafe {
                     core::ptr::copy_nonoverlapping(self.memory.add(at), page.as_mut_ptr().cast(), PAGE);

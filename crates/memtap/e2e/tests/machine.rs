@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -296,20 +297,36 @@ impl Monitor {
         monitor
     }
 
-    fn ask(&mut self, command: &str) {
+    fn ask(&mut self, command: &str) -> String {
         writeln!(self.output, "{command}").expect("QEMU listens");
         loop {
             let line = self.input.next().expect("QEMU answers").expect("text");
             assert!(!line.contains("\"error\""), "{command}: {line}");
             if line.contains("\"return\"") {
-                return;
+                return line;
             }
         }
     }
 
-    fn dump(&mut self, path: &Path, bytes: u64) {
+    /// Writes the state of the machine, which is stopped then.
+    fn save(&mut self, path: &Path) {
+        let uri = format!("exec:cat > {}", path.display());
+        self.ask(&format!(r#"{{"execute":"migrate","arguments":{{"uri":"{uri}"}}}}"#));
+        for _ in 0..600 {
+            let state = self.ask(r#"{"execute":"query-migrate"}"#);
+            assert!(!state.contains("\"failed\""), "{state}");
+            if state.contains("\"completed\"") {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("the machine's state was not written in a minute");
+    }
+
+    fn dump(&mut self, path: &Path, range: &Range<u64>) {
+        let (start, bytes) = (range.start, range.end - range.start);
         self.ask(&format!(
-            r#"{{"execute":"pmemsave","arguments":{{"val":0,"size":{bytes},"filename":"{}"}}}}"#,
+            r#"{{"execute":"pmemsave","arguments":{{"val":{start},"size":{bytes},"filename":"{}"}}}}"#,
             path.display()
         ));
     }
@@ -371,7 +388,7 @@ fn a_boot_is_recorded_whole() {
         monitor.ask(r#"{"execute":"stop"}"#);
         let cycle = point_after(&trace, now_ns());
         let dump = dir.path().join(format!("dump{number}"));
-        monitor.dump(&dump, RAM);
+        monitor.dump(&dump, &(0..RAM));
         points.push((cycle, dump));
         if number < 3 {
             monitor.ask(r#"{"execute":"cont"}"#);
@@ -406,6 +423,112 @@ fn a_boot_is_recorded_whole() {
     let touched = std::fs::read(&images[3]).expect("ours").iter().filter(|&&byte| byte != 0).count();
     assert!(touched > 8 << 20, "{touched}");
     says_who(&trace, dir.path());
+}
+
+/// So much memory that a part of it lies above 4 GiB, where the kernel takes memory from first.
+#[test]
+fn memory_beyond_four_gibibytes_is_known() {
+    const HIGH: Range<u64> = 0x1_0000_0000..0x1_4000_0000;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("trace");
+    let qmp = dir.path().join("qmp");
+    let mut command = guest_command(dir.path(), &["wait_here"]);
+    let memory = command.iter().position(|word| word == "-m").expect("it has memory");
+    command[memory + 1] = "4G".into();
+    command.extend(["-qmp".into(), format!("unix:{},server=on,wait=off", qmp.display())]);
+    let mut running = Running::start(&file, &["--data", "--only", "stores"], &command);
+    let mut monitor = Monitor::connect(&qmp);
+    let trace = Trace::at(file);
+    running.wait_for("guest: done");
+    monitor.ask(r#"{"execute":"stop"}"#);
+    let cycle = point_after(&trace, now_ns()).to_string();
+    // The last of it, where the first processes are, and what lies last below the devices.
+    let pieces = [HIGH.end - (256 << 20)..HIGH.end, 0xbf00_0000..0xc000_0000, 0..16 << 20];
+    let dumps = [0, 1, 2].map(|number| dir.path().join(format!("dump{number}")));
+    for (piece, dump) in pieces.iter().zip(&dumps) {
+        monitor.dump(dump, piece);
+    }
+    writeln!(monitor.output, r#"{{"execute":"quit"}}"#).expect("QEMU listens");
+    let outcome = running.end();
+    assert_eq!((outcome.status, outcome.err()), (0, String::new()));
+    assert_eq!(trace.number("gaps"), 0);
+    let image = dir.path().join("image");
+    let mut touched = 0;
+    for (piece, dump) in pieces.iter().zip(&dumps) {
+        let range = format!("{}..{}", piece.start, piece.end);
+        let options = ["--at", &cycle, "--physical", &range, "-o", image.to_str().expect("text")];
+        let rebuilt = trace.ask("memory", &options);
+        assert_eq!((rebuilt.status, rebuilt.err()), (0, String::new()));
+        let (expected, got) =
+            (std::fs::read(dump).expect("QEMU wrote it"), std::fs::read(&image).expect("ours"));
+        let differ = expected.iter().zip(&got).filter(|(one, other)| one != other).count();
+        assert!(expected.len() == got.len() && differ == 0, "{piece:x?}: {differ} bytes differ");
+        touched +=
+            if HIGH.contains(&piece.start) { got.iter().filter(|&&byte| byte != 0).count() } else { 0 };
+    }
+    assert!(touched > 8 << 20, "{touched}");
+    let beyond = trace.ask("memory", &["--physical", "0x140000000..0x140000001", "-o", "-"]);
+    assert_eq!(beyond.status, 1, "{}", beyond.err());
+    let report = trace.ask("report", &["--by", "process", "--json"]);
+    let rows: Vec<Value> = serde_json::from_str(&report.out()).expect("JSON");
+    let workload = rows.iter().find(|row| row["name"] == "workload" && row["mode"] == "user");
+    assert!(workload.expect("it ran")["stores"].as_u64() >= Some(65_536), "{rows:?}");
+}
+
+/// Recorded from a state on that a QEMU without memtap saved: all of memory and the processes are known from there on.
+#[test]
+fn a_machine_goes_on_from_a_saved_state() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (file, state) = (dir.path().join("trace"), dir.path().join("state"));
+    let machine = guest_command(dir.path(), &["wait_here"]);
+    let with_monitor = |name: &str, more: &[String]| -> Vec<String> {
+        let monitor = ["-qmp".into(), format!("unix:{},server=on,wait=off", dir.path().join(name).display())];
+        [&machine[..], &monitor, more].concat()
+    };
+    let command = with_monitor("first", &[]);
+    let mut plain = Command::new(&command[0]);
+    let mut plain = spawn(plain.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::piped()));
+    let mut lines = BufReader::new(plain.stdout.take().expect("piped above")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("guest: done")));
+    let mut monitor = Monitor::connect(&dir.path().join("first"));
+    monitor.ask(r#"{"execute":"stop"}"#);
+    monitor.save(&state);
+    writeln!(monitor.output, r#"{{"execute":"quit"}}"#).expect("QEMU listens");
+    assert!(plain.wait().expect("a child of ours").success());
+    let incoming = ["-incoming".into(), format!("exec:cat {}", state.display())];
+    let running = Running::start(&file, &["--data"], &with_monitor("second", &incoming));
+    let mut monitor = Monitor::connect(&dir.path().join("second"));
+    let trace = Trace::at(file.clone());
+    while monitor.ask(r#"{"execute":"query-status"}"#).contains("inmigrate") {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    monitor.ask(r#"{"execute":"cont"}"#);
+    // What it waits with is a program that it calls again and again.
+    let calls_a_program = |trace: &Trace| {
+        let tasks = trace.ask("dump", &["--stream", "tasks"]).out();
+        tasks.lines().any(|line| line.contains(" exec ") && line.ends_with(" sleep"))
+    };
+    assert!((0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(200));
+        calls_a_program(&trace)
+    }));
+    monitor.ask(r#"{"execute":"stop"}"#);
+    let cycle = point_after(&trace, now_ns()).to_string();
+    let dump = dir.path().join("dump");
+    monitor.dump(&dump, &(0..RAM));
+    writeln!(monitor.output, r#"{{"execute":"quit"}}"#).expect("QEMU listens");
+    let outcome = running.end();
+    assert_eq!((outcome.status, outcome.err()), (0, String::new()));
+    assert_eq!(trace.number("gaps"), 0);
+    let image = dir.path().join("image");
+    let rebuilt = trace.ask("memory", &["--at", &cycle, "-o", image.to_str().expect("text")]);
+    assert_eq!((rebuilt.status, rebuilt.err()), (0, String::new()));
+    let (expected, got) = (std::fs::read(dump).expect("QEMU wrote it"), std::fs::read(&image).expect("ours"));
+    let differ = expected.iter().zip(&got).filter(|(one, other)| one != other).count();
+    assert!(expected.len() == got.len() && differ == 0, "{differ} bytes differ");
+    let functions = trace.ask("report", &["--by", "function", "--json", "--all"]);
+    let rows: Vec<Value> = serde_json::from_str(&functions.out()).expect("JSON");
+    assert!(rows.iter().any(|row| row["name"] == "do_syscall_64" && row["region"] == "kernel"), "{rows:?}");
 }
 
 /// The processes of the guest, and the other commands.
@@ -536,6 +659,13 @@ fn says_who(trace: &Trace, dir: &Path) {
     for command in ["errors", "layout", "lines", "rtvm"] {
         refuses(trace, command, &[], "is of a machine");
     }
+    let no_program = dir.join("no-program");
+    std::fs::write(&no_program, "text").expect("it can be written");
+    let no_program = no_program.to_str().expect("text");
+    let refused = trace.ask("report", &["--by", "function", "--guest-program", no_program]);
+    assert_eq!(refused.status, 1, "{}", refused.err());
+    assert_eq!(refused.err().matches(no_program).count(), 1, "{}", refused.err());
+    assert!(refused.err().contains("not a 64-bit ELF file"), "{}", refused.err());
 }
 
 /// Asserts that a command refuses a trace with these words.
@@ -619,7 +749,9 @@ fn who_called_whom_is_as_the_kernel_says() {
 fn recording_is_switched_by_the_guest() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("trace");
-    let command = guest_command(dir.path(), &[]);
+    let mut command = guest_command(dir.path(), &[]);
+    // What the other vCPU does meanwhile is another process's.
+    command.extend(["-smp".into(), "2".into()]);
     let table = variables(&dir.path().join("workload"));
     let table = &table.iter().find(|variable| variable.name == "table").expect("a variable of it").range;
     let line: Vec<&str> = command.iter().map(String::as_str).collect();
@@ -632,6 +764,10 @@ fn recording_is_switched_by_the_guest() {
     assert_eq!(count(&trace, &["--range", &range]), [0, 65_536, 0]);
     let total = trace.number("accesses");
     assert!((65_536..2_000_000).contains(&total), "{total}");
+    assert_eq!(trace.number("gaps"), 0);
+    let report = trace.ask("report", &["--by", "process", "--json"]);
+    let rows: Vec<Value> = serde_json::from_str(&report.out()).expect("JSON");
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["name"] == "workload"), "{rows:?}");
 }
 
 #[test]

@@ -89,8 +89,9 @@ pub fn memory_at<E: From<Error>>(
     if !machine.written {
         return Err(Error::NoData.into());
     }
-    if range.start >= range.end || range.end > machine.ram_bytes {
-        return Err(Error::NoMemory { start: range.start, end: range.end, last: machine.ram_bytes }.into());
+    let last = machine.ram.end();
+    if range.start >= range.end || range.end > last {
+        return Err(Error::NoMemory { start: range.start, end: range.end, last }.into());
     }
     let trace = session.trace();
     let mut replay = Replay {

@@ -25,6 +25,7 @@ pub use programs::{GuestProgram, ProgramPlaces};
 pub use symbols::GuestSymbols;
 pub use walk::{Physical, walk, walk_data};
 
+use memref::RamLayout;
 use trace_format::machine::{CheckpointEntry, FoundEntry};
 use trace_format::{StreamKind, Trace};
 
@@ -33,8 +34,8 @@ use crate::{Error, Session};
 /// What is said of a machine in its trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Bytes of the guest's memory; 0 where it was not shared with the recorder.
-    pub ram_bytes: u64,
+    /// Where the guest's memory lies; nowhere if it was not shared with the recorder.
+    pub ram: RamLayout,
     /// Whether written data was recorded.
     pub written: bool,
     /// Instructions executed.
@@ -45,11 +46,13 @@ impl Machine {
     /// The machine of a trace; `None` where it is a program's.
     pub fn of(session: &Session) -> Option<Self> {
         let properties = session.trace().properties();
-        let number = |key: &str| properties.get(key).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let known = |key: &str| properties.get(key).and_then(|text| text.parse().ok());
+        let bytes = known("guest_ram_bytes").unwrap_or(0);
         (properties.get("tracer").map(String::as_str) == Some("qemu")).then(|| Self {
-            ram_bytes: number("guest_ram_bytes"),
+            // Older traces are of machines with one piece.
+            ram: RamLayout::new(bytes, known("guest_ram_low_bytes").unwrap_or(bytes)),
             written: properties.get("written_data").map(String::as_str) == Some("yes"),
-            cycles: number("instructions"),
+            cycles: known("instructions").unwrap_or(0),
         })
     }
 }

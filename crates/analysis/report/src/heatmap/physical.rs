@@ -13,7 +13,7 @@ use crate::Error;
 /// Where the trace can't be read.
 pub fn physical_memory(session: &Session, machine: &Machine, only: Only) -> Result<HeatMapLayout, Error> {
     let mut pages = Pages::default();
-    let mut end = machine.ram_bytes;
+    let mut end = machine.ram.end();
     for record in session.trace().threads() {
         walk(session.trace(), record.thread, |access, physical| {
             // One that crosses pages belongs to the page of its first byte; devices are not memory.

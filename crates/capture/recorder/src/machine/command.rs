@@ -1,10 +1,11 @@
 //! QEMU's command line: what must not be on it, and what is added.
 
+use memref::RamLayout;
+
 use crate::Error;
 
-/// Above this much memory, a PC has a part of it above 4 GiB, and the place of a byte in QEMU's memory is no longer its
-/// physical address.
-const MAX_RAM_BYTES: u64 = 0xb000_0000;
+/// With less memory than this, every machine has it in one piece.
+const ONE_PIECE_BYTES: u64 = 0xb000_0000;
 const DEFAULT_RAM_BYTES: u64 = 128 << 20;
 
 /// What to start.
@@ -12,8 +13,8 @@ const DEFAULT_RAM_BYTES: u64 = 128 << 20;
 pub(crate) struct QemuCommand {
     /// QEMU's arguments.
     pub(crate) args: Vec<String>,
-    /// Bytes of the guest's memory, where it is shared with the plugin; 0 otherwise.
-    pub(crate) ram_bytes: u64,
+    /// Where the guest's memory lies, if it is shared with the plugin; nowhere otherwise.
+    pub(crate) ram: RamLayout,
     /// Why it is not shared.
     pub(crate) problem: Option<String>,
 }
@@ -95,21 +96,21 @@ pub(crate) fn complete(args: &[String], plugin: &str, needs_memory: bool) -> Res
         None if by_machine => {}
         None => args.extend(["-accel".into(), if several { "tcg,thread=single" } else { "tcg" }.into()]),
     }
-    let (ram_bytes, problem) = match memory(&mut args, &machine)? {
-        GuestMemory::Shared(bytes) => (bytes, None),
+    let (ram, problem) = match memory(&mut args, &machine)? {
+        GuestMemory::Shared(ram) => (ram, None),
         GuestMemory::Own(why) if needs_memory => {
             return Err(Error::QemuArguments(format!("written data can't be recorded: {why}")));
         }
-        GuestMemory::Own(why) => (0, Some(why.to_owned())),
+        GuestMemory::Own(why) => (RamLayout::default(), Some(why.to_owned())),
     };
-    args.extend(["-plugin".into(), format!("{plugin},ram={ram_bytes}")]);
-    Ok(QemuCommand { args, ram_bytes, problem })
+    args.extend(["-plugin".into(), format!("{plugin},ram={}/{}", ram.bytes(), ram.low_bytes())]);
+    Ok(QemuCommand { args, ram, problem })
 }
 
 /// Where the guest's memory is.
 enum GuestMemory {
-    /// In so many bytes that the plugin can map.
-    Shared(u64),
+    /// In a file that the plugin can map.
+    Shared(RamLayout),
     /// QEMU has it for itself: why.
     Own(&'static str),
 }
@@ -135,20 +136,61 @@ fn memory(args: &mut Vec<String>, machine: &[&str]) -> Result<GuestMemory, Error
             let why = format!("-m {asked}: this amount of memory is not understood");
             return Err(Error::QemuArguments(why));
         }
-        Some(bytes) if bytes > MAX_RAM_BYTES => {
-            "the guest has more than 2816 MiB of memory; give it less by -m"
-        }
-        Some(bytes) => {
-            args.extend([
-                "-object".into(),
-                format!("memory-backend-memfd,id=memtap-ram,size={bytes},share=on"),
-                "-machine".into(),
-                "memory-backend=memtap-ram".into(),
-            ]);
-            return Ok(GuestMemory::Shared(bytes));
-        }
+        Some(bytes) => match layout(args, machine, bytes) {
+            Some(ram) => {
+                // What the machine would call it itself: snapshots and migrations find it by its name.
+                let name = if kind(args, machine) == "microvm" { "microvm.ram" } else { "pc.ram" };
+                args.extend([
+                    "-object".into(),
+                    format!("memory-backend-memfd,id={name},size={bytes},share=on"),
+                    "-machine".into(),
+                    format!("memory-backend={name}"),
+                ]);
+                return Ok(GuestMemory::Shared(ram));
+            }
+            None => {
+                "with 2816 MiB of memory or more, only of the machines pc, q35 and microvm is it known where it lies; use one of them, or \
+                 give it less by -m"
+            }
+        },
     };
     Ok(GuestMemory::Own(why))
+}
+
+/// The machine that is asked for.
+fn kind<'a>(args: &'a [String], machine: &'a [&'a str]) -> &'a str {
+    let kinds = values(args, machine).filter_map(|(_, value)| {
+        setting(value, "type").or_else(|| value.split(',').next().filter(|first| !first.contains('=')))
+    });
+    kinds.last().unwrap_or("pc")
+}
+
+/// Where QEMU's machines have so much memory, as pc_piix.c, pc_q35.c and microvm.c in its hw/i386 place it; `None` of a machine that is not known.
+fn layout(args: &[String], machine: &[&str], bytes: u64) -> Option<RamLayout> {
+    const GIB: u64 = 1 << 30;
+    let last = |name: &str| values(args, machine).filter_map(|(_, value)| setting(value, name)).last();
+    let most_low = last("max-ram-below-4g").map(|text| size(text, 1)).unwrap_or(Some(0))?;
+    let kind = kind(args, machine);
+    let is =
+        |names: &[&str]| names.iter().any(|name| kind == *name || kind.starts_with(&format!("pc-{name}-")));
+    let low = if is(&["q35"]) {
+        let low = if bytes >= ONE_PIECE_BYTES { 2 * GIB } else { ONE_PIECE_BYTES };
+        if most_low == 0 { low } else { low.min(most_low) }
+    } else if is(&["pc", "i440fx"]) {
+        match most_low {
+            0 if bytes >= 7 * GIB / 2 => 3 * GIB,
+            0 => 7 * GIB / 2,
+            most if bytes >= most => most.min(3 * GIB),
+            most => most,
+        }
+    } else if kind == "microvm" {
+        3 * GIB
+    } else if bytes < ONE_PIECE_BYTES && most_low == 0 {
+        bytes
+    } else {
+        return None;
+    };
+    Some(RamLayout::new(bytes, low))
 }
 
 #[cfg(test)]
@@ -173,7 +215,7 @@ mod tests {
     fn what_is_missing_is_added() {
         let backend = |bytes: u64| {
             format!(
-                "-object memory-backend-memfd,id=memtap-ram,size={bytes},share=on -machine memory-backend=memtap-ram -plugin P,ram={bytes}"
+                "-object memory-backend-memfd,id=pc.ram,size={bytes},share=on -machine memory-backend=pc.ram -plugin P,ram={bytes}/{bytes}"
             )
         };
         check("-m 64", &format!("-m 64 -accel tcg {}", backend(64 << 20)));
@@ -193,9 +235,33 @@ mod tests {
         refused("-machine q35,accel=kvm:tcg", "KVM");
         refused("-cpu host", "KVM");
         refused("-smp 2 -accel tcg,thread=multi", "thread=multi");
-        refused("-m 8G", "more than 2816 MiB");
+        refused("-M isapc -m 8G", "pc, q35 and microvm");
         refused("-m lots", "not understood");
         refused("-numa node", "memory backend");
+    }
+
+    /// As `info mtree` of QEMU 7.2 shows it.
+    #[test]
+    fn memory_lies_where_the_machine_has_it() {
+        let low = |args: &str| {
+            let args = words(args);
+            let asked = values(&args, &["m"]).last().and_then(|(_, value)| size(value, 1 << 20));
+            let ram = layout(&args, &["M", "machine"], asked.expect("given"));
+            ram.map(|ram| (ram.low_bytes() >> 20, (ram.bytes() - ram.low_bytes()) >> 20))
+        };
+        assert_eq!(low("-m 2816"), Some((2816, 0)));
+        assert_eq!(low("-m 3583"), Some((3583, 0)));
+        assert_eq!(low("-m 3584"), Some((3072, 512)));
+        assert_eq!(low("-M pc-i440fx-7.2 -m 16G"), Some((3072, 13 << 10)));
+        assert_eq!(low("-M q35 -m 2815"), Some((2815, 0)));
+        assert_eq!(low("-M q35 -m 2816"), Some((2048, 768)));
+        assert_eq!(low("-machine accel=tcg,type=pc-q35-7.1 -m 4G"), Some((2048, 2048)));
+        assert_eq!(low("-M q35,max-ram-below-4g=1G -m 2G"), Some((1024, 1024)));
+        assert_eq!(low("-M pc,max-ram-below-4g=1G -m 512"), Some((512, 0)));
+        assert_eq!(low("-M pc -machine max-ram-below-4g=3.5G -m 4G"), Some((3072, 1024)));
+        assert_eq!(low("-M microvm -m 3073"), Some((3072, 1)));
+        assert_eq!(low("-M isapc -m 2G"), Some((2048, 0)));
+        assert_eq!(low("-M isapc -m 4G"), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use buffers::{BufferState, Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
 use buffers_host::OwnedPool;
+use memref::RamLayout;
 use trace_format::{Encoders, ProcessRecord, SyncPolicy, TraceWriter};
 
 use crate::clock::now_ns;
@@ -130,7 +131,7 @@ fn record(plan: &MachinePlan, tell: &mut dyn FnMut(Notice<'_>)) -> Result<Record
     let destination = Destination::create(&plan.trace, plan.data)?;
     let trace = destination.trace.clone();
     let started = Instant::now();
-    describe(&trace, plan, command.ram_bytes)?;
+    describe(&trace, plan, command.ram)?;
     let mut child = match Command::new(&plan.program).args(&command.args).spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -210,14 +211,15 @@ fn in_short(totals: MachineTotals) -> Totals {
     Totals { accesses: totals.accesses, slow: 0, gaps: totals.gaps, deaths: 0 }
 }
 
-fn describe(trace: &TraceWriter, plan: &MachinePlan, ram_bytes: u64) -> Result<(), Error> {
+fn describe(trace: &TraceWriter, plan: &MachinePlan, ram: RamLayout) -> Result<(), Error> {
     let program = std::fs::canonicalize(&plan.program).unwrap_or_else(|_| plan.program.clone());
     trace.set_property("program", &program.to_string_lossy())?;
     trace.set_property("args", &command_line::of_words(&plan.name, &plan.args))?;
     trace.set_property("tracer", "qemu")?;
     trace.set_property("version", env!("CARGO_PKG_VERSION"))?;
     trace.set_property("start_ns", &now_ns().to_string())?;
-    trace.set_property("guest_ram_bytes", &ram_bytes.to_string())?;
+    trace.set_property("guest_ram_bytes", &ram.bytes().to_string())?;
+    trace.set_property("guest_ram_low_bytes", &ram.low_bytes().to_string())?;
     trace.set_property("written_data", if plan.data { "yes" } else { "no" })?;
     trace.set_property("settings", &plan.settings.join(" "))?;
     Ok(())

@@ -1,7 +1,10 @@
 //! `memtap memory`: a machine's memory as it was at any time.
 
+use std::fs::File;
+use std::io::{self, Write};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use analysis::machine::{Machine, checkpoints, memory_at};
@@ -56,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         out.finish()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let range = args.physical.clone().unwrap_or(0..machine.ram_bytes);
+    let range = args.physical.clone().unwrap_or(0..machine.ram.end());
     let at = if args.at.is_empty() { vec![u64::MAX] } else { args.at.clone() };
     if at.len() != args.output.len() {
         return usage(&format!(
@@ -70,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let cycles: Vec<u64> = wanted.iter().map(|(at, _)| *at).collect();
     memory_at(&session, &cycles, &range, |number, image| {
         let (at, output) = &wanted[number];
-        std::fs::write(output, image.bytes).with_context(|| format!("{}: can't be written", output.display()))?;
+        write_image(output, image.bytes).with_context(|| format!("{}: can't be written", output.display()))?;
         if *at != u64::MAX && *at != image.known_at {
             eprintln!(
                 "memtap: note: what devices wrote after cycle {} is not in {}; memtap memory --points lists where all is known",
@@ -82,6 +85,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })
     .with_context(|| shown.to_string())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes memory, most of which nobody has touched: such parts are holes in the file.
+fn write_image(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    const PART_BYTES: usize = 1 << 16;
+    let mut file = File::create(path)?;
+    if !file.metadata()?.is_file() {
+        return file.write_all(bytes);
+    }
+    file.set_len(bytes.len() as u64)?;
+    for (number, part) in bytes.chunks(PART_BYTES).enumerate() {
+        if part.iter().any(|&byte| byte != 0) {
+            file.write_all_at(part, (number * PART_BYTES) as u64)?;
+        }
+    }
+    Ok(())
 }
 
 /// The command line is at fault.
@@ -100,5 +119,21 @@ mod tests {
         assert_eq!(parse_range("16..32"), Ok(16..32));
         assert!(parse_range("32..16").is_err());
         assert!(parse_range("a..b").is_err());
+    }
+
+    #[test]
+    fn what_is_zero_is_a_hole() {
+        let mut bytes = vec![0; (64 << 20) + 5];
+        bytes[9 << 20] = 1;
+        bytes[64 << 20] = 2;
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        // What was there before is gone.
+        std::fs::write(file.path(), [9; 100]).expect("it can be written");
+        write_image(file.path(), &bytes).expect("it can be written");
+        assert!(std::fs::read(file.path()).expect("it can be read") == bytes);
+        // In units of 512 bytes.
+        let on_disk =
+            std::os::unix::fs::MetadataExt::blocks(&file.as_file().metadata().expect("a file")) * 512;
+        assert!(on_disk < 1 << 20, "{on_disk}");
     }
 }
