@@ -33,6 +33,8 @@ fn check(table: &Value) {
             assert_eq!(a[key], b[key], "{key}");
         }
         assert!(number(a, "peak_pages") <= number(b, "peak_pages"), "{a} {b}");
+        let [mean_a, mean_b] = [a, b].map(|row| row["mean_pages"].as_f64().expect("a number"));
+        assert!(0.0 < mean_a && mean_a <= mean_b && mean_b <= number(b, "peak_pages") as f64, "{a} {b}");
         assert!(number(a, "max_free_touches") <= 400, "a constant: {a}");
     }
     assert_eq!(table["points_above_conventional"], 0);

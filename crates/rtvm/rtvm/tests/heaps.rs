@@ -291,6 +291,8 @@ fn a_replay_repeats_exactly() {
             [replay.rtmmu(), replay.conventional()].map(|o| {
                 assert_eq!(o.failures, Default::default());
                 assert_eq!(o.allocations + o.frees + o.accesses, 100_000);
+                assert_eq!(o.actions, 100_000);
+                assert!(0.0 < o.mean_pages() && o.mean_pages() < f64::from(o.peak_pages));
                 (
                     o.max_alloc_touches,
                     o.max_free_touches,

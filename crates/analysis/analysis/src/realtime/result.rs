@@ -96,7 +96,7 @@ impl ComparedRun {
     }
 
     /// How much worse the conventional system is: worst release, pages.
-    pub fn ratios(&self) -> [(&'static str, f64); 4] {
+    pub fn ratios(&self) -> [(&'static str, f64); 5] {
         let (a, b) = (&self.rtmmu, &self.conventional);
         let ratio = |b: f64, a: f64| if a > 0.0 { b / a } else { 1.0 };
         [
@@ -104,6 +104,7 @@ impl ComparedRun {
             ("max_free_ns", ratio(b.max_free_ns, a.max_free_ns)),
             ("max_free_touches", ratio(b.max_free_touches as f64, a.max_free_touches as f64)),
             ("peak_pages", ratio(f64::from(b.peak_pages), f64::from(a.peak_pages))),
+            ("mean_pages", ratio(b.mean_pages(), a.mean_pages())),
         ]
     }
 }

@@ -94,6 +94,7 @@ fn html(name: &str, table: &Value, munmap: Option<&MunmapCurve>, figures: &[(&st
         "max_alloc_ns",
         "max_free_ns",
         "peak_pages",
+        "mean_pages",
         "max_pages_unmapped_by_one_free",
     ];
     body.push_str("<thead><tr>");

@@ -40,7 +40,7 @@ pub fn to_json(options: &ReplayOptions, runs: &[ComparedRun]) -> Value {
 pub fn text(runs: &[ComparedRun], out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "{:<16} {:>6}  {:<12} {:>12} {:>12} {:>14} {:>14} {:>12} {:>12}",
+        "{:<16} {:>6}  {:<12} {:>12} {:>12} {:>14} {:>14} {:>12} {:>12} {:>12}",
         "workload",
         "seed",
         "system",
@@ -49,6 +49,7 @@ pub fn text(runs: &[ComparedRun], out: &mut dyn Write) -> io::Result<()> {
         "alloc us",
         "free us",
         "peak pages",
+        "mean pages",
         "unmapped"
     )?;
     for run in runs {
@@ -56,7 +57,7 @@ pub fn text(runs: &[ComparedRun], out: &mut dyn Write) -> io::Result<()> {
             let seed = run.seed.map_or_else(|| "-".to_owned(), |seed| seed.to_string());
             writeln!(
                 out,
-                "{:<16} {seed:>6}  {:<12} {:>12} {:>12} {:>14.3} {:>14.3} {:>12} {:>12}",
+                "{:<16} {seed:>6}  {:<12} {:>12} {:>12} {:>14.3} {:>14.3} {:>12} {:>12} {:>12}",
                 run.workload,
                 system.name(),
                 grouped(outcome.max_alloc_touches),
@@ -64,6 +65,7 @@ pub fn text(runs: &[ComparedRun], out: &mut dyn Write) -> io::Result<()> {
                 outcome.max_alloc_ns / 1000.0,
                 outcome.max_free_ns / 1000.0,
                 grouped(u64::from(outcome.peak_pages)),
+                grouped(outcome.mean_pages().round() as u64),
                 grouped(u64::from(outcome.max_pages_unmapped_by_one_free)),
             )?;
         }
@@ -110,6 +112,7 @@ fn rows(run: &ComparedRun) -> [Value; 2] {
             "max_alloc_ns": outcome.max_alloc_ns,
             "max_free_ns": outcome.max_free_ns,
             "peak_pages": outcome.peak_pages,
+            "mean_pages": outcome.mean_pages(),
             "max_pages_unmapped_by_one_free": outcome.max_pages_unmapped_by_one_free,
         })
     })

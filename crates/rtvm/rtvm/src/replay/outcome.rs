@@ -45,6 +45,10 @@ pub struct ReplayOutcome {
     pub max_free_ns: f64,
     /// The most frames in use at any time.
     pub peak_pages: u32,
+    /// Actions of all kinds.
+    pub actions: u64,
+    /// Frames in use, summed over the actions.
+    pub page_actions: u64,
     /// The most frames that one release gave back.
     pub max_pages_unmapped_by_one_free: u32,
     /// What failed.
@@ -55,4 +59,11 @@ pub struct ReplayOutcome {
     pub free_points: Scatter,
     /// Frames in use, before and after each allocation and release (Figure 7).
     pub footprint: Series,
+}
+
+impl ReplayOutcome {
+    /// Frames in use, as the mean over the actions: what others can't have meanwhile.
+    pub fn mean_pages(&self) -> f64 {
+        if self.actions == 0 { 0.0 } else { self.page_actions as f64 / self.actions as f64 }
+    }
 }

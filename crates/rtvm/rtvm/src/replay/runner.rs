@@ -221,6 +221,9 @@ impl<'a, P: Paging> Runner<'a, P> {
         for actions in actions.chunks(AHEAD) {
             self.warm(space, actions);
             self.run_some(space, actions);
+            // So few actions have no peak of their own that would change the mean.
+            self.outcome.actions += actions.len() as u64;
+            self.outcome.page_actions += u64::from(self.used()) * actions.len() as u64;
         }
         self.outcome.peak_pages = self.outcome.peak_pages.max(self.used());
     }
