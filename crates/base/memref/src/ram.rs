@@ -67,14 +67,18 @@ impl RamLayout {
         if len <= room { Some(start) } else { None }
     }
 
+    /// The address of a place. Of places behind the last byte it is one behind the last, too.
+    #[inline]
+    pub const fn addr(self, place: u64) -> u64 {
+        if place < self.low_bytes { place } else { place.saturating_add(Self::HIGH - self.low_bytes) }
+    }
+
     /// The addresses of a range of places, in a piece each.
     pub fn addrs(self, places: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let end = places.end.min(self.bytes);
         let low = places.start..end.min(self.low_bytes);
         let high = places.start.max(self.low_bytes)..end;
-        let raise = Self::HIGH.saturating_sub(self.low_bytes);
-        let high = high.start.saturating_add(raise)..high.end.saturating_add(raise);
-        [low, high].into_iter().filter(|piece| piece.start < piece.end)
+        [low, self.addr(high.start)..self.addr(high.end)].into_iter().filter(|piece| piece.start < piece.end)
     }
 }
 
@@ -94,6 +98,7 @@ mod tests {
             for piece in pieces() {
                 assert_eq!(ram.piece(piece.start), Some(piece.clone()));
                 assert_eq!(ram.place(piece.start, piece.end - piece.start), Some(before));
+                assert_eq!(ram.addr(before), piece.start);
                 assert_eq!(ram.place(piece.end - 1, 2), None);
                 assert_eq!(ram.piece(piece.end), None);
                 before += piece.end - piece.start;

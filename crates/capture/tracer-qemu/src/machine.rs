@@ -108,6 +108,8 @@ pub(crate) struct Machine {
     blocks: HashMap<(u64, Vec<u8>), *const TranslatedBlock>,
     next_block: u32,
     ram: Option<Ram>,
+    /// From this physical address on, main memory is told by its place in QEMU's; all ones: nowhere.
+    offsets_from: u64,
     /// Whether all of memory can be known: written data is recorded, of all of it.
     complete: bool,
     /// When all of memory was known.
@@ -181,6 +183,10 @@ pub(crate) fn start(id: PluginId, api: Api, version: i32, options: PluginOptions
         blocks: HashMap::new(),
         next_block: 0,
         ram: None,
+        offsets_from: match options.ram {
+            ram if options.offsets && ram.bytes() > ram.low_bytes() => ram.low_bytes(),
+            _ => u64::MAX,
+        },
         complete,
         synced: 0,
         started: Instant::now(),
@@ -533,7 +539,12 @@ impl Machine {
             return None;
         }
         // SAFETY: QEMU's description of that access's place, in its callback.
-        Some((unsafe { (self.api.hwaddr_phys_addr)(place) }, place))
+        let told = unsafe { (self.api.hwaddr_phys_addr)(place) };
+        // SAFETY: the same.
+        if told >= self.offsets_from && !unsafe { (self.api.hwaddr_is_io)(place) } {
+            return Some((self.options.ram.addr(told), place));
+        }
+        Some((told, place))
     }
 
     /// Records where a page lies, if that is news. Returns whether a device is there.
@@ -560,9 +571,9 @@ impl Machine {
     fn access(&mut self, info: MemInfo, addr: u64, index: u16) {
         let form = self.form(info);
         let size = 1usize << form.size_shift;
-        let wanted = self.on && if form.store { self.options.stores } else { self.options.loads };
+        let of_kind = if form.store { self.options.stores } else { self.options.loads };
         let task_switch = form.store && self.tasks.is_watched(addr);
-        if !wanted && !task_switch {
+        if !(self.on && of_kind) && !task_switch {
             return;
         }
         let Some((physical, place)) = self.physical(info, addr) else { return };
@@ -572,7 +583,9 @@ impl Machine {
         }
         let outside =
             |span: &Option<NumberRange>, at: u64| span.as_ref().is_some_and(|span| !span.contains(&at));
-        if !wanted || outside(&self.options.phys, physical) || outside(&self.options.virt, addr) {
+        // The store that makes a task the present one is its own.
+        if !(self.on && of_kind) || outside(&self.options.phys, physical) || outside(&self.options.virt, addr)
+        {
             return;
         }
         if !self.entered {

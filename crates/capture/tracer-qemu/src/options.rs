@@ -22,6 +22,8 @@ pub(crate) struct PluginOptions {
     pub(crate) flow: bool,
     /// Where the guest's memory lies, of which QEMU has the pieces one behind the other.
     pub(crate) ram: RamLayout,
+    /// Whether QEMU tells places in its own memory as the physical addresses of main memory (before 8.2).
+    pub(crate) offsets: bool,
     /// Record only in these cycles.
     pub(crate) cycles: Option<NumberRange>,
     /// Record only in these milliseconds since the machine started.
@@ -46,6 +48,7 @@ impl Default for PluginOptions {
             stores: true,
             flow: false,
             ram: RamLayout::default(),
+            offsets: false,
             cycles: None,
             millis: None,
             virt: None,
@@ -92,6 +95,7 @@ impl PluginOptions {
                 "stores" => options.stores = on,
                 "flow" => options.flow = on,
                 "ram" => options.ram = ram(value)?,
+                "offsets" => options.offsets = on,
                 "cycles" => options.cycles = Some(span(value)?),
                 "millis" => options.millis = Some(span(value)?),
                 "virt" => options.virt = Some(span(value)?),

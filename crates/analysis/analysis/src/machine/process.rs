@@ -68,18 +68,19 @@ pub fn tasks(trace: &Trace, thread: ThreadId) -> Result<Vec<TaskEntry>, Error> {
     Ok(all)
 }
 
-/// The cycle at which a vCPU made its first access from the kernel: low addresses before it are boot code.
+/// The cycle at which a vCPU made its first access from the kernel, or had its first task: low addresses before it are boot code.
 ///
 /// # Errors
 /// Where the trace can't be read.
 pub fn kernel_since(trace: &Trace, thread: ThreadId) -> Result<u64, Error> {
+    let first_task = tasks(trace, thread)?.first().map_or(u64::MAX, |task| task.cycle);
     let mut cursor = trace.shard(thread).accesses(&Filter::default());
     while let Some(accesses) = cursor.next_block()? {
         if let Some(access) = accesses.iter().find(|access| access.ip.is_of_kernel()) {
-            return Ok(access.cycle);
+            return Ok(access.cycle.min(first_task));
         }
     }
-    Ok(u64::MAX)
+    Ok(first_task)
 }
 
 /// What a process executes, from one call of exec to the next. One that forks shares its own with the new process.
@@ -223,6 +224,8 @@ impl OwnedAccesses {
                 self.owner = Owner { process: Some(task.process), name: task.name() };
                 self.number += self.cpu_count;
                 self.image = image;
+                // Recording may have begun later than the kernel.
+                self.seen_kernel = true;
                 self.next = self.turns.next();
             }
             let mode = GuestMode::of(access.ip, &mut self.seen_kernel);

@@ -107,6 +107,16 @@ pub(crate) fn complete(args: &[String], plugin: &str, needs_memory: bool) -> Res
     Ok(QemuCommand { args, ram, problem })
 }
 
+/// Whether a QEMU that says this of itself tells plugins places in its own memory as physical addresses. From 8.2 on it tells addresses.
+pub(crate) fn tells_offsets(help: &str) -> bool {
+    let version = help.split_once("version ").and_then(|(_, rest)| {
+        let (major, rest) = rest.split_once('.')?;
+        let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+    });
+    version.is_some_and(|version| version < (8, 2))
+}
+
 /// Where the guest's memory is.
 enum GuestMemory {
     /// In a file that the plugin can map.
@@ -262,6 +272,15 @@ mod tests {
         assert_eq!(low("-M microvm -m 3073"), Some((3072, 1)));
         assert_eq!(low("-M isapc -m 2G"), Some((2048, 0)));
         assert_eq!(low("-M isapc -m 4G"), None);
+    }
+
+    #[test]
+    fn versions_are_read() {
+        assert!(tells_offsets("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright"));
+        assert!(tells_offsets("QEMU emulator version 8.1.5"));
+        assert!(!tells_offsets("QEMU emulator version 8.2.0"));
+        assert!(!tells_offsets("QEMU emulator version 10.0.2 (Debian)"));
+        assert!(!tells_offsets("usage: qemu -machine"));
     }
 
     #[test]

@@ -119,10 +119,13 @@ impl Warnings {
 /// Records a machine until QEMU ends.
 fn record(plan: &MachinePlan, tell: &mut dyn FnMut(Notice<'_>)) -> Result<RecordedRun, Error> {
     let library = library::find_library(LIBRARY)?;
-    check_plugins(&plan.program)?;
+    let help = help_of(&plan.program)?;
     // The plugin has its settings on QEMU's command line; these are for other tracers.
     let service = BufferService::open(Arc::new(|_| NO_CONFIG), None)?;
-    let plugin = plugin_option(&library, service.socket_name(), &plan.settings);
+    let mut plugin = plugin_option(&library, service.socket_name(), &plan.settings);
+    if command::tells_offsets(&help) {
+        plugin.push_str(",offsets=on");
+    }
     let command = command::complete(&plan.args, &plugin, plan.data)?;
     let mut warnings = Warnings::default();
     if let Some(why) = command.problem {
@@ -225,8 +228,8 @@ fn describe(trace: &TraceWriter, plan: &MachinePlan, ram: RamLayout) -> Result<(
     Ok(())
 }
 
-/// Whether this is a QEMU that runs whole x86 machines and loads plugins.
-fn check_plugins(program: &Path) -> Result<(), Error> {
+/// What QEMU says of itself, if it is one that runs whole machines and loads plugins.
+fn help_of(program: &Path) -> Result<String, Error> {
     let output = Command::new(program)
         .arg("--help")
         .stdin(Stdio::null())
@@ -240,7 +243,7 @@ fn check_plugins(program: &Path) -> Result<(), Error> {
     if !help.contains("-plugin") {
         return Err(Error::NoPlugins(program.into()));
     }
-    Ok(())
+    Ok(help.into_owned())
 }
 
 /// Reads buffers until QEMU has ended.
