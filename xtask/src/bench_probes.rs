@@ -1,7 +1,7 @@
 //! `cargo xtask bench probes`: the probe layer's figures, those of others measured in the same run, the paper's beside
 //! them, and what the profiler costs whole programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -42,6 +42,18 @@ fn build(words: &[&str]) -> Result<(), String> {
     shell::run(words).map_err(|error| format!("{error:#}"))
 }
 
+/// A Python with Frida in an environment of its own, which is made where it is not there.
+fn python_with_frida(dir: &Path) -> Result<String, String> {
+    let environment = dir.join("frida");
+    let python = environment.join("bin/python").display().to_string();
+    if !shell::succeeds(&[&python, "-c", "import frida"]) {
+        let environment = environment.display().to_string();
+        build(&["python3", "-m", "venv", "--clear", &environment])?;
+        build(&[&python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "frida"])?;
+    }
+    Ok(python)
+}
+
 fn others() -> Result<()> {
     let dir: PathBuf = shell::target_dir().join("probes");
     std::fs::create_dir_all(&dir)?;
@@ -57,16 +69,45 @@ fn others() -> Result<()> {
         let _ =
             shell::run(&["apt-get", "install", "-q", "-y", "--no-install-recommends", "libclang-rt-14-dev"]);
     }
+    if !shell::succeeds(&["uftrace", "--version"]) {
+        let _ = shell::run(&["apt-get", "install", "-q", "-y", "--no-install-recommends", "uftrace"]);
+    }
     let (xray, uprobe) = (path("xray"), path("uprobe"));
+    let (frida, uftrace) = (path("frida_target"), path("uftrace"));
     let hooking = source("hooking/Cargo.toml");
     let hooking_target = path("hooking");
     let programs = [
         (
             "XRay",
-            build(&["clang++", "-O2", "-pthread", "-fxray-instrument", "-o", &xray, &source("xray.cc")]),
-            xray,
+            build(&["clang++", "-O2", "-pthread", "-fxray-instrument", "-o", &xray, &source("xray.cc")])
+                .map(|()| vec![xray]),
         ),
-        ("uprobe", build(&["gcc", "-O2", "-pthread", "-o", &uprobe, &source("uprobe.c")]), uprobe),
+        (
+            "uprobe",
+            build(&["gcc", "-O2", "-pthread", "-o", &uprobe, &source("uprobe.c")]).map(|()| vec![uprobe]),
+        ),
+        (
+            "uftrace",
+            build(&[
+                "gcc",
+                "-O2",
+                "-pthread",
+                "-fpatchable-function-entry=5",
+                "-o",
+                &uftrace,
+                &source("uftrace.c"),
+            ])
+            .map(|()| {
+                let data = path("uftrace.data");
+                ["uftrace", "record", "-d", &data, "-P", "probed", &uftrace].map(str::to_owned).to_vec()
+            }),
+        ),
+        (
+            "Frida",
+            build(&["gcc", "-O2", "-pthread", "-rdynamic", "-o", &frida, &source("frida_target.c")])
+                .and_then(|()| python_with_frida(&dir))
+                .map(|python| vec![python, source("frida_attach.py"), frida]),
+        ),
         (
             "retour",
             build(&[
@@ -78,15 +119,17 @@ fn others() -> Result<()> {
                 &hooking,
                 "--target-dir",
                 &hooking_target,
-            ]),
-            format!("{hooking_target}/release/hooking"),
+            ])
+            .map(|()| vec![format!("{hooking_target}/release/hooking")]),
         ),
     ];
     let mut table =
         Table::new(&["ticks", "activation", "deactivation", "activation, another thread runs", "invocation"]);
-    for (name, built, program) in programs {
-        let output = built.and_then(|()| {
-            let output = std::process::Command::new(&program).output().map_err(|error| error.to_string())?;
+    for (name, built) in programs {
+        let output = built.and_then(|words| {
+            let (program, args) = words.split_first().ok_or("nothing to run")?;
+            let output = std::process::Command::new(program).args(args).output();
+            let output = output.map_err(|error| format!("{program}: {error}"))?;
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             if text.is_empty() {
                 return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
@@ -214,7 +257,7 @@ fn profiler() -> Result<()> {
     small(&dir, &measure)
 }
 
-fn small(dir: &std::path::Path, measure: &dyn Fn(&str, bool) -> Result<f64>) -> Result<()> {
+fn small(dir: &Path, measure: &dyn Fn(&str, bool) -> Result<f64>) -> Result<()> {
     const RUNS: usize = 20;
     let mut table = Table::new(&["program", "processor time of a run, ms", "with the profiler, ms"]);
     for name in SMALL {
