@@ -1,15 +1,16 @@
-//! How fast each unit is simulated on one core, as Markdown: millions of accesses a second.
+//! How fast each unit is simulated on one core, as Markdown: millions of accesses a second of processor time, so that others
+//! on the machine count little.
 //!
 //! *Well-behaved*: long runs of accesses in a few large ranges, a hundredth of them hits. *Fragmented*: accesses all over
 //! 4 MiB in which every second run of 8 bytes is watched.
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::Duration;
 
 use memref::{AccessKind, ThreadId};
 use watch_models::{UnitKind, Watched, WatchpointUnit};
 
-const ACCESSES: u64 = 4_000_000;
+const ACCESSES: u64 = 10_000_000;
 const BASE: u64 = 0x7f00_0000_0000;
 const BYTES: u64 = 4 << 20;
 const THREAD: ThreadId = ThreadId(0);
@@ -28,6 +29,13 @@ fn fragmented(n: u64) -> u64 {
     BASE + random(n) % (BYTES / 8) * 8
 }
 
+/// Processor time of this thread so far.
+fn cpu_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let ns = text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("Linux counts scheduled time");
+    Duration::from_nanos(ns)
+}
+
 fn prepare(unit: &mut dyn WatchpointUnit, pieces: bool) {
     if pieces {
         (0..BYTES / 16).for_each(|n| unit.set(THREAD, BASE + n * 16..BASE + n * 16 + 8, Watched::BOTH));
@@ -42,7 +50,7 @@ fn speed(kind: UnitKind, pieces: bool) -> f64 {
     for _ in 0..3 {
         let mut unit = kind.build();
         prepare(unit.as_mut(), pieces);
-        let begin = Instant::now();
+        let begin = cpu_time();
         for n in 0..ACCESSES {
             let (addr, access) = (
                 if pieces { fragmented(n) } else { well_behaved(n) },
@@ -50,7 +58,7 @@ fn speed(kind: UnitKind, pieces: bool) -> f64 {
             );
             black_box(unit.check(THREAD, addr, 8, access));
         }
-        best = best.max(ACCESSES as f64 / begin.elapsed().as_secs_f64() / 1e6);
+        best = best.max(ACCESSES as f64 / (cpu_time() - begin).as_secs_f64() / 1e6);
     }
     best
 }

@@ -32,3 +32,18 @@ pub enum Origin {
     /// Another thread's: the watching core is told, and its lookaside lines are shot down.
     Remote,
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    pub(crate) fn any_change() -> impl Strategy<Value = Change> {
+        (0..3_u8, 0..4_u8).prop_map(|(kind, bits)| match kind {
+            0 => Change::Set(Watched::from_bits(bits)),
+            1 => Change::Add(Watched::from_bits(bits)),
+            _ => Change::Remove(Watched::from_bits(bits)),
+        })
+    }
+}

@@ -16,6 +16,7 @@ mod counters;
 mod kind;
 mod measure;
 mod recency;
+mod runs;
 mod slots;
 mod tree;
 mod unit;

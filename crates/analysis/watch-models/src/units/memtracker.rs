@@ -6,12 +6,13 @@ use std::ops::Range;
 use memref::{AccessKind, ThreadId};
 
 use super::per_thread::PerThread;
+use crate::bits::{self, BitPair, PAIR_BYTES};
 use crate::tree::RangeTree;
 use crate::{Change, Counters, Origin, UnitKind, Watched, WatchpointUnit};
 
 /// Program bytes that a line of 64 bytes speaks of.
 const LINE_BYTES: u64 = 256;
-const WORDS: usize = (LINE_BYTES / 64) as usize;
+const PAIRS: usize = (LINE_BYTES / PAIR_BYTES) as usize;
 
 /// Sizes of the cache.
 #[derive(Clone, Copy, Debug)]
@@ -32,69 +33,13 @@ impl Default for MemTrackerOptions {
 struct Line {
     /// Its number; `u64::MAX`: empty.
     number: u64,
-    read: [u64; WORDS],
-    write: [u64; WORDS],
-    dirty: bool,
     used: u64,
+    dirty: bool,
+    bits: [BitPair; PAIRS],
 }
 
-const EMPTY: Line = Line { number: u64::MAX, read: [0; WORDS], write: [0; WORDS], dirty: false, used: 0 };
-
-impl Line {
-    fn words(from: u64, to: u64) -> impl Iterator<Item = (usize, u64)> {
-        (0..WORDS).filter_map(move |word| {
-            let (low, high) = (word as u64 * 64, word as u64 * 64 + 64);
-            let (from, to) = (from.max(low), to.min(high));
-            let bits = |upto: u64| if upto == 64 { u64::MAX } else { (1_u64 << upto) - 1 };
-            (from < to).then(|| (word, bits(to - low) & !bits(from - low)))
-        })
-    }
-
-    #[inline]
-    fn meets(&self, from: u64, to: u64, watched: Watched) -> bool {
-        let (read, write) = (watched.meets(Watched::READ), watched.meets(Watched::WRITE));
-        if from / 64 == (to - 1) / 64 {
-            let word = (from / 64) as usize;
-            let bits = (u64::MAX >> (64 - (to - from))) << (from % 64);
-            return read && self.read[word] & bits != 0 || write && self.write[word] & bits != 0;
-        }
-        Self::words(from, to)
-            .any(|(word, bits)| read && self.read[word] & bits != 0 || write && self.write[word] & bits != 0)
-    }
-
-    fn change(&mut self, from: u64, to: u64, change: Change) {
-        for (word, bits) in Self::words(from, to) {
-            for (place, bit) in
-                [(&mut self.read[word], Watched::READ), (&mut self.write[word], Watched::WRITE)]
-            {
-                match change {
-                    Change::Set(new) if new.meets(bit) => *place |= bits,
-                    Change::Set(_) => *place &= !bits,
-                    Change::Add(more) if more.meets(bit) => *place |= bits,
-                    Change::Remove(less) if less.meets(bit) => *place &= !bits,
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    /// Runs of equal bits, as offsets.
-    fn runs(&self) -> Vec<(Range<u64>, Watched)> {
-        let get = |offset: u64| {
-            let (word, bit) = ((offset / 64) as usize, offset % 64);
-            Watched::from_bits((self.read[word] >> bit & 1 | (self.write[word] >> bit & 1) << 1) as u8)
-        };
-        let mut runs = Vec::new();
-        let mut start = 0;
-        for offset in 1..=LINE_BYTES {
-            if offset == LINE_BYTES || get(offset) != get(start) {
-                runs.push((start..offset, get(start)));
-                start = offset;
-            }
-        }
-        runs
-    }
-}
+const EMPTY: Line =
+    Line { number: u64::MAX, used: 0, dirty: false, bits: [BitPair { read: 0, write: 0 }; PAIRS] };
 
 #[derive(Clone, Debug)]
 struct CoreCache {
@@ -137,14 +82,7 @@ impl CoreCache {
         self.write_back(at, counters);
         counters.software_loads += 1;
         counters.software_load_levels += self.tree.levels();
-        let base = number * LINE_BYTES;
-        let mut line = Line { number, ..EMPTY };
-        self.tree.each(base..base.saturating_add(LINE_BYTES), |piece, watched| {
-            if !watched.is_none() {
-                line.change(piece.start - base, piece.end - base, Change::Set(watched));
-            }
-        });
-        self.lines[at] = line;
+        self.lines[at] = Line { number, bits: self.tree.pairs(number * LINE_BYTES), ..EMPTY };
         at
     }
 
@@ -156,10 +94,14 @@ impl CoreCache {
         }
         counters.write_backs += 1;
         let base = line.number * LINE_BYTES;
-        for (run, watched) in line.runs() {
+        let mut start = 0;
+        while start < LINE_BYTES {
+            let end = bits::run_end(&line.bits, start);
+            let watched = line.bits[(start / PAIR_BYTES) as usize].get(start % PAIR_BYTES);
             counters.software_stores += 1;
             counters.software_store_levels += self.tree.levels();
-            self.tree.set(base + run.start..base + run.end, watched);
+            self.tree.set(base + start..base + end, watched);
+            start = end;
         }
     }
 }
@@ -198,7 +140,8 @@ impl WatchpointUnit for MemTracker {
             let number = at / LINE_BYTES;
             let base = number * LINE_BYTES;
             let stop = end.min(base.saturating_add(LINE_BYTES));
-            fault |= core.line(number, &mut self.counters).meets(at - base, stop - base, hit);
+            let line = core.line(number, &mut self.counters);
+            fault |= bits::union(&line.bits, at - base, stop - base).meets(hit);
             at = stop;
         }
         self.counters.faults += u64::from(fault);
@@ -233,7 +176,7 @@ impl WatchpointUnit for MemTracker {
                 let base = number * LINE_BYTES;
                 let stop = end.end.min(base.saturating_add(LINE_BYTES));
                 let line = core.line(number, &mut self.counters);
-                line.change(at - base, stop - base, change);
+                bits::change(&mut line.bits, at - base, stop - base, change);
                 line.dirty = true;
                 at = stop;
             }

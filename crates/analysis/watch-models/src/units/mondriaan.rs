@@ -9,7 +9,7 @@ use memref::{AccessKind, ThreadId};
 use rustc_hash::FxHashMap;
 
 use super::per_thread::PerThread;
-use crate::bits::{BLOCK_BYTES, BlockBits};
+use crate::bits::{self, BLOCK_BYTES, BitPair, BlockBits, PAIR_BYTES};
 use crate::slots::{CacheSlot, Slots};
 use crate::{Change, Counters, Origin, UnitKind, Watched, WatchpointUnit};
 
@@ -41,7 +41,7 @@ enum TrieNode {
 enum LookasideBits {
     Uniform(Watched),
     /// Of 64 bytes, for reads and writes.
-    Bits(u64, u64),
+    Bits(BitPair),
 }
 
 impl Default for LookasideBits {
@@ -64,8 +64,8 @@ impl TrieNode {
             Self::Leaf(bits) => {
                 *loads += 1;
                 let start = addr & !63;
-                let (read, write) = bits.words(start - base);
-                CacheSlot { start, end: start + 64, status: LookasideBits::Bits(read, write), dirty: false }
+                let pair = bits.pairs()[((start - base) / PAIR_BYTES) as usize];
+                CacheSlot { start, end: start + PAIR_BYTES, status: LookasideBits::Bits(pair), dirty: false }
             }
             Self::Table(children) => {
                 let bytes = bytes / FAN_OUT;
@@ -117,8 +117,8 @@ impl TrieNode {
                 bits.change(from - base, to - base, change);
                 counters.trie_writes += (to - 1) / 64 - from / 64 + 1;
                 // The entries up to the first that differs tell whether the level above can stand for all.
-                let first = bits.words(0);
-                let same = (0..BLOCK_BYTES).step_by(64).take_while(|&at| bits.words(at) == first).count();
+                let pairs = bits.pairs();
+                let same = pairs.iter().take_while(|&pair| pair == &pairs[0]).count();
                 counters.trie_scans += same as u64;
                 if let Some(watched) = bits.uniform() {
                     counters.trie_writes += 1;
@@ -219,10 +219,8 @@ impl WatchpointUnit for Mondriaan {
             let stop = end.min(slot.end);
             fault |= match slot.status {
                 LookasideBits::Uniform(watched) => watched.meets(hit),
-                LookasideBits::Bits(read, write) => {
-                    let bits = (u64::MAX >> (64 - (stop - at))) << (at - slot.start);
-                    hit.meets(Watched::READ) && read & bits != 0
-                        || hit.meets(Watched::WRITE) && write & bits != 0
+                LookasideBits::Bits(pair) => {
+                    bits::union(&[pair], at - slot.start, stop - slot.start).meets(hit)
                 }
             };
             at = stop;

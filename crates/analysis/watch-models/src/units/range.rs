@@ -218,9 +218,7 @@ impl CoreRanges {
                 counters.from_bitmap += 1;
                 let bits = self.bitmaps[place as usize].clone();
                 self.drop_bitmap(entry.start);
-                bits.each(|range, watched| {
-                    self.tree.set(entry.start + range.start..entry.start + range.end, watched);
-                });
+                self.tree.set_block(entry.start / BLOCK_BYTES, bits);
             }
             return;
         }
@@ -292,14 +290,11 @@ impl CoreRanges {
     fn becomes_bitmap(&mut self, block: u64, found: &Range<u64>, counters: &mut Counters) -> bool {
         let whole = block..block + BLOCK_BYTES;
         if found.start <= whole.start && found.end >= whole.end
-            || self.tree.count(whole.clone()) <= self.options.to_bitmap_above
+            || self.tree.ranges_of_block(block / BLOCK_BYTES) <= self.options.to_bitmap_above
         {
             return false;
         }
-        let mut bits = BlockBits::new(Watched::NONE);
-        self.tree.each(whole.clone(), |range, watched| {
-            bits.change(range.start - block, range.end - block, Change::Set(watched));
-        });
+        let bits = self.tree.block(block / BLOCK_BYTES);
         self.tree.set(whole, Watched::NONE);
         counters.to_bitmap += 1;
         counters.bitmap_bytes += BLOCK_BYTES / 4;
