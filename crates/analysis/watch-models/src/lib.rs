@@ -17,6 +17,7 @@ mod kind;
 mod measure;
 mod recency;
 mod runs;
+mod sets;
 mod slots;
 mod tree;
 mod unit;

@@ -7,6 +7,7 @@ use memref::{AccessKind, ThreadId};
 
 use super::per_thread::PerThread;
 use crate::bits::{self, BitPair, PAIR_BYTES};
+use crate::sets::Sets;
 use crate::tree::RangeTree;
 use crate::{Change, Counters, Origin, UnitKind, Watched, WatchpointUnit};
 
@@ -44,22 +45,15 @@ const EMPTY: Line =
 #[derive(Clone, Debug)]
 struct CoreCache {
     lines: Vec<Line>,
-    ways: usize,
+    sets: Sets,
     clock: u64,
     tree: RangeTree,
 }
 
 impl CoreCache {
     fn new(options: &MemTrackerOptions) -> Self {
-        let ways = options.ways.max(1);
-        let sets = (options.cache_bytes / 64 / ways).max(1);
-        Self { lines: vec![EMPTY; sets * ways], ways, clock: 0, tree: RangeTree::default() }
-    }
-
-    #[inline]
-    fn set(&self, number: u64) -> Range<usize> {
-        let set = (number % (self.lines.len() / self.ways) as u64) as usize * self.ways;
-        set..set + self.ways
+        let sets = Sets::new(options.cache_bytes / 64, options.ways);
+        Self { lines: vec![EMPTY; sets.lines()], sets, clock: 0, tree: RangeTree::default() }
     }
 
     /// The line of that number, loaded where it is missing.
@@ -67,7 +61,7 @@ impl CoreCache {
     fn line(&mut self, number: u64, counters: &mut Counters) -> &mut Line {
         self.clock += 1;
         let clock = self.clock;
-        let set = self.set(number);
+        let set = self.sets.of(number);
         let found = set.clone().find(|&at| self.lines[at].number == number);
         let at = found.unwrap_or_else(|| self.load(number, set, counters));
         let line = &mut self.lines[at];

@@ -209,10 +209,8 @@ impl WatchpointUnit for Mondriaan {
                     while let Some(old) = core.buffer.first_in(&(slot.start..slot.end)) {
                         core.buffer.remove(old.start);
                     }
-                    if core.buffer.is_full() {
-                        core.buffer.evict();
-                    }
-                    core.buffer.insert(slot);
+                    // Nothing in it is dirty: changes go to the trie.
+                    let _ = core.buffer.insert(slot);
                     slot
                 }
             };

@@ -1,13 +1,15 @@
 //! The range cache, and the paper's own design on top of it: bitmapped ranges with a lookaside buffer, and bitmaps inside of
 //! entries (sections 2.3.1 to 2.3.3, Figure 3).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use memref::{AccessKind, ThreadId};
+use rustc_hash::FxHashMap;
 
 use super::per_thread::PerThread;
 use crate::bits::{BLOCK_BYTES, BlockBits};
+use crate::sets::Sets;
 use crate::slots::{CacheSlot, Slots};
 use crate::tree::RangeTree;
 use crate::{Change, Counters, Origin, UnitKind, Watched, WatchpointUnit};
@@ -129,19 +131,17 @@ fn on_chip(bits: u64, len: u64) -> CachedBits {
 struct Lookaside {
     /// Lines by set, the last used first.
     lines: Vec<u64>,
-    ways: usize,
+    sets: Sets,
 }
 
 impl Lookaside {
     fn new(options: &RangeCacheOptions) -> Self {
-        let ways = options.lookaside_ways.max(1);
-        let sets = (options.lookaside_bytes / 64 / ways).max(1);
-        Self { lines: vec![u64::MAX; sets * ways], ways }
+        let sets = Sets::new(options.lookaside_bytes / 64, options.lookaside_ways);
+        Self { lines: vec![u64::MAX; sets.lines()], sets }
     }
 
     fn set(&mut self, line: u64) -> &mut [u64] {
-        let at = (line % (self.lines.len() / self.ways) as u64) as usize * self.ways;
-        &mut self.lines[at..at + self.ways]
+        &mut self.lines[self.sets.of(line)]
     }
 
     /// Whether the line was there; it is now.
@@ -159,11 +159,12 @@ impl Lookaside {
     }
 
     fn evict(&mut self, range: &Range<u64>) {
-        for line in range.start / LINE_BYTES..=(range.end - 1) / LINE_BYTES {
-            for other in self.set(line) {
-                if *other == line {
-                    *other = u64::MAX;
-                }
+        let (first, last) = (range.start / LINE_BYTES, (range.end - 1) / LINE_BYTES);
+        // A line alone is in its set; where it's many, all sets are looked through.
+        let lines = if first == last { self.set(first) } else { &mut self.lines[..] };
+        for line in lines {
+            if (first..=last).contains(line) {
+                *line = u64::MAX;
             }
         }
     }
@@ -177,8 +178,9 @@ struct CoreRanges {
     cache: Slots<CachedBits>,
     lookaside: Lookaside,
     tree: RangeTree,
-    /// Bitmaps by the first byte of their block.
-    blocks: BTreeMap<u64, u32>,
+    /// Which bitmap a block has, by its first byte, and these blocks in order.
+    places: FxHashMap<u64, u32>,
+    blocks: BTreeSet<u64>,
     bitmaps: Vec<BlockBits>,
     unused: Vec<u32>,
 }
@@ -190,7 +192,8 @@ impl CoreRanges {
             cache: Slots::new(options.entries),
             lookaside: Lookaside::new(options),
             tree: RangeTree::default(),
-            blocks: BTreeMap::new(),
+            places: FxHashMap::default(),
+            blocks: BTreeSet::new(),
             bitmaps: Vec::new(),
             unused: Vec::new(),
         }
@@ -198,11 +201,9 @@ impl CoreRanges {
 
     /// Makes an entry; where there is no room, another one is given up.
     fn insert(&mut self, entry: CachedRange, counters: &mut Counters) {
-        if self.cache.is_full() {
-            let old = self.cache.evict();
+        if let Some(old) = self.cache.insert(entry) {
             self.write_back(&old, counters);
         }
-        self.cache.insert(entry);
     }
 
     /// The eviction handler.
@@ -230,7 +231,8 @@ impl CoreRanges {
     }
 
     fn drop_bitmap(&mut self, block: u64) {
-        if let Some(place) = self.blocks.remove(&block) {
+        if let Some(place) = self.places.remove(&block) {
+            self.blocks.remove(&block);
             self.unused.push(place);
         }
     }
@@ -239,9 +241,8 @@ impl CoreRanges {
     fn store(&mut self, range: Range<u64>, watched: Watched, counters: &mut Counters) {
         let mut at = range.start;
         let first = range.start & !(BLOCK_BYTES - 1);
-        let blocks: Vec<(u64, u32)> =
-            self.blocks.range(first..range.end).map(|(&block, &place)| (block, place)).collect();
-        for (block, place) in blocks {
+        let blocks: Vec<u64> = self.blocks.range(first..range.end).copied().collect();
+        for block in blocks {
             let end = block + BLOCK_BYTES;
             if range.start <= block && range.end >= end {
                 self.drop_bitmap(block);
@@ -251,6 +252,7 @@ impl CoreRanges {
             if at < from {
                 self.tree.set(at..from, watched);
             }
+            let place = self.places[&block];
             self.bitmaps[place as usize].change(from - block, to - block, Change::Set(watched));
             counters.bitmap_bytes += (to - from).div_ceil(4);
             at = to;
@@ -266,18 +268,17 @@ impl CoreRanges {
         counters.misses += 1;
         counters.software_loads += 1;
         counters.software_load_levels += self.tree.levels();
+        let block = addr & !(BLOCK_BYTES - 1);
+        if self.options.bitmaps && (self.places.contains_key(&block) || self.becomes_bitmap(block, counters))
+        {
+            return self.load_bitmap(block, addr, counters);
+        }
         let (mut range, watched) = self.tree.get(addr);
-        if self.options.bitmaps {
-            let block = addr & !(BLOCK_BYTES - 1);
-            if self.blocks.contains_key(&block) || self.becomes_bitmap(block, &range, counters) {
-                return self.load_bitmap(block, addr, counters);
-            }
-            if let Some((&before, _)) = self.blocks.range(..addr).next_back() {
-                range.start = range.start.max(before + BLOCK_BYTES);
-            }
-            if let Some((&next, _)) = self.blocks.range(addr..).next() {
-                range.end = range.end.min(next);
-            }
+        if let Some(&before) = self.blocks.range(..addr).next_back() {
+            range.start = range.start.max(before + BLOCK_BYTES);
+        }
+        if let Some(&next) = self.blocks.range(addr..).next() {
+            range.end = range.end.min(next);
         }
         let space = self.cache.space(addr);
         let (start, end) = (range.start.max(space.start), range.end.min(space.end));
@@ -286,16 +287,14 @@ impl CoreRanges {
         entry
     }
 
-    /// Makes a block a bitmap if it has many ranges. `found` is the range that was asked for.
-    fn becomes_bitmap(&mut self, block: u64, found: &Range<u64>, counters: &mut Counters) -> bool {
-        let whole = block..block + BLOCK_BYTES;
-        if found.start <= whole.start && found.end >= whole.end
-            || self.tree.ranges_of_block(block / BLOCK_BYTES) <= self.options.to_bitmap_above
-        {
+    /// Makes a block a bitmap if it has many ranges.
+    fn becomes_bitmap(&mut self, block: u64, counters: &mut Counters) -> bool {
+        // One range is no bitmap, whatever the options say.
+        if self.tree.ranges_of_block(block / BLOCK_BYTES) <= self.options.to_bitmap_above.max(1) {
             return false;
         }
         let bits = self.tree.block(block / BLOCK_BYTES);
-        self.tree.set(whole, Watched::NONE);
+        self.tree.set(block..block + BLOCK_BYTES, Watched::NONE);
         counters.to_bitmap += 1;
         counters.bitmap_bytes += BLOCK_BYTES / 4;
         let place = match self.unused.pop() {
@@ -308,7 +307,8 @@ impl CoreRanges {
                 self.bitmaps.len() as u32 - 1
             }
         };
-        self.blocks.insert(block, place);
+        self.places.insert(block, place);
+        self.blocks.insert(block);
         true
     }
 
@@ -326,7 +326,7 @@ impl CoreRanges {
                 self.insert(entry.part(to..entry.end), counters);
             }
         }
-        let Some(&place) = self.blocks.get(&block) else {
+        let Some(&place) = self.places.get(&block) else {
             // The whole block was written as one range: it is no bitmap any more.
             return self.load(addr, counters);
         };
