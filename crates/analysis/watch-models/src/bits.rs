@@ -41,12 +41,6 @@ impl BitPair {
         Watched::from_bits((self.read >> byte & 1 | (self.write >> byte & 1) << 1) as u8)
     }
 
-    /// What any byte is watched for, of those in `bits`.
-    #[inline]
-    fn union(self, bits: u64) -> Watched {
-        Watched::from_bits(u8::from(self.read & bits != 0) | u8::from(self.write & bits != 0) << 1)
-    }
-
     #[inline]
     fn change(&mut self, bits: u64, change: Change) {
         let chosen = |watched: Watched, bit| if watched.meets(bit) { bits } else { 0 };
@@ -88,9 +82,23 @@ fn pairs(from: u64, to: u64, mut visit: impl FnMut(usize, u64)) {
 /// What any byte of `from..to`, offsets, is watched for.
 #[inline]
 pub(crate) fn union(bits: &[BitPair], from: u64, to: u64) -> Watched {
-    let mut all = Watched::NONE;
-    pairs(from, to, |pair, chosen| all = all.with(bits[pair].union(chosen)));
-    all
+    if from >= to {
+        return Watched::NONE;
+    }
+    let (first, last) = ((from / PAIR_BYTES) as usize, ((to - 1) / PAIR_BYTES) as usize);
+    let after = u64::MAX << (from % PAIR_BYTES);
+    let before = u64::MAX >> (PAIR_BYTES - 1 - (to - 1) % PAIR_BYTES);
+    let (mut read, mut write) = if first == last {
+        (bits[first].read & after & before, bits[first].write & after & before)
+    } else {
+        let (first, last) = (bits[first], bits[last]);
+        (first.read & after | last.read & before, first.write & after | last.write & before)
+    };
+    for pair in bits.get(first + 1..last).unwrap_or_default() {
+        read |= pair.read;
+        write |= pair.write;
+    }
+    Watched::from_bits(u8::from(read != 0) | u8::from(write != 0) << 1)
 }
 
 /// Changes the bytes of `from..to`, offsets.

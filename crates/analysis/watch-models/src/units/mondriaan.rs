@@ -33,7 +33,55 @@ impl Default for MondriaanOptions {
 enum TrieNode {
     Uniform(Watched),
     Leaf(Box<BlockBits>),
-    Table(Box<[TrieNode]>),
+    /// Entries for the level below, and how many of them, from the first on, are uniform and watched as that one.
+    Table(u16, Box<TrieTable>),
+}
+
+type TrieTable = [TrieNode; FAN_OUT as usize];
+
+/// Tables that were given up because all their entries had become the same, by what these are watched for. A table that
+/// comes and goes with a single watchpoint is not worth making anew.
+#[derive(Clone, Debug, Default)]
+struct SpareTables([Option<Box<TrieTable>>; 4]);
+
+impl SpareTables {
+    fn take(&mut self, watched: Watched) -> Box<TrieTable> {
+        let made = || {
+            let all: Box<[TrieNode]> = vec![TrieNode::Uniform(watched); FAN_OUT as usize].into();
+            all.try_into().expect("it has as many entries as a table")
+        };
+        self.0[usize::from(watched.bits())].take().unwrap_or_else(made)
+    }
+
+    fn keep(&mut self, watched: Watched, table: Box<TrieTable>) {
+        self.0[usize::from(watched.bits())] = Some(table);
+    }
+}
+
+/// How many entries from the first on are uniform and the same, where this was `same` before those from `first` on changed.
+fn same_entries(table: &TrieTable, same: u16, first: usize) -> u16 {
+    // What comes behind the first that differs does not matter.
+    if first > usize::from(same) {
+        return same;
+    }
+    let watched = table[0].uniform();
+    let equal = |child: &&TrieNode| watched.is_some() && child.uniform() == watched;
+    (first + table[first..].iter().take_while(equal).count()) as u16
+}
+
+/// How many pairs, from the first on, are as that one.
+fn same_pairs(pairs: &[BitPair]) -> usize {
+    let first = pairs[0];
+    let differs = |pair: &BitPair| (pair.read ^ first.read) | (pair.write ^ first.write);
+    let mut same = 0;
+    // Without a decision at each pair.
+    for some in pairs.chunks(8) {
+        if some.iter().fold(0, |all, pair| all | differs(pair)) != 0 {
+            return same + some.iter().take_while(|pair| differs(pair) == 0).count();
+        }
+        same += some.len();
+    }
+    same
 }
 
 /// What a lookaside entry holds.
@@ -67,10 +115,10 @@ impl TrieNode {
                 let pair = bits.pairs()[((start - base) / PAIR_BYTES) as usize];
                 CacheSlot { start, end: start + PAIR_BYTES, status: LookasideBits::Bits(pair), dirty: false }
             }
-            Self::Table(children) => {
+            Self::Table(_, table) => {
                 let bytes = bytes / FAN_OUT;
                 let index = (addr - base) / bytes;
-                children[index as usize].find(base + index * bytes, bytes, addr, loads)
+                table[index as usize].find(base + index * bytes, bytes, addr, loads)
             }
         }
     }
@@ -82,7 +130,14 @@ impl TrieNode {
         }
     }
 
-    fn change(&mut self, base: u64, bytes: u64, range: &Range<u64>, change: Change, counters: &mut Counters) {
+    fn change(
+        &mut self,
+        (base, bytes): (u64, u64),
+        range: &Range<u64>,
+        change: Change,
+        spare: &mut SpareTables,
+        counters: &mut Counters,
+    ) {
         let (from, to) = (range.start.max(base), range.end.min(base + bytes));
         if from >= to {
             return;
@@ -108,7 +163,7 @@ impl TrieNode {
                 *self = Self::Leaf(Box::new(BlockBits::new(old)));
             } else {
                 counters.trie_writes += FAN_OUT;
-                *self = Self::Table(vec![Self::Uniform(old); FAN_OUT as usize].into());
+                *self = Self::Table(FAN_OUT as u16, spare.take(old));
             }
         }
         match self {
@@ -118,25 +173,29 @@ impl TrieNode {
                 counters.trie_writes += (to - 1) / 64 - from / 64 + 1;
                 // The entries up to the first that differs tell whether the level above can stand for all.
                 let pairs = bits.pairs();
-                let same = pairs.iter().take_while(|&pair| pair == &pairs[0]).count();
+                let same = same_pairs(pairs);
                 counters.trie_scans += same as u64;
                 if let Some(watched) = bits.uniform() {
                     counters.trie_writes += 1;
                     *self = Self::Uniform(watched);
                 }
             }
-            Self::Table(children) => {
+            Self::Table(same, table) => {
                 let bytes = bytes / FAN_OUT;
-                for index in (from - base) / bytes..=(to - 1 - base) / bytes {
-                    children[index as usize].change(base + index * bytes, bytes, range, change, counters);
+                let first = (from - base) / bytes;
+                for index in first..=(to - 1 - base) / bytes {
+                    let part = (base + index * bytes, bytes);
+                    table[index as usize].change(part, range, change, spare, counters);
                 }
-                let first = children[0].uniform();
-                let same =
-                    children.iter().take_while(|child| first.is_some() && child.uniform() == first).count();
-                counters.trie_scans += same as u64 + 1;
-                if let Some(watched) = first.filter(|_| same == children.len()) {
+                *same = same_entries(table, *same, first as usize);
+                counters.trie_scans += u64::from(*same) + 1;
+                if u64::from(*same) == FAN_OUT
+                    && let Some(watched) = table[0].uniform()
+                {
                     counters.trie_writes += 1;
-                    *self = Self::Uniform(watched);
+                    if let Self::Table(_, table) = std::mem::replace(self, Self::Uniform(watched)) {
+                        spare.keep(watched, table);
+                    }
                 }
             }
         }
@@ -147,6 +206,7 @@ impl TrieNode {
 struct CoreTrie {
     buffer: Slots<LookasideBits>,
     roots: FxHashMap<u64, TrieNode>,
+    spare: SpareTables,
 }
 
 /// The unit.
@@ -168,7 +228,11 @@ impl Mondriaan {
         cores: &'a mut PerThread<CoreTrie>,
         thread: ThreadId,
     ) -> &'a mut CoreTrie {
-        cores.get(thread, || CoreTrie { buffer: Slots::new(options.entries), roots: FxHashMap::default() })
+        cores.get(thread, || CoreTrie {
+            buffer: Slots::new(options.entries),
+            roots: FxHashMap::default(),
+            spare: SpareTables::default(),
+        })
     }
 }
 
@@ -236,7 +300,7 @@ impl WatchpointUnit for Mondriaan {
         let core = Self::core(&self.options, &mut self.cores, thread);
         for root in range.start / ROOT_BYTES..=(range.end - 1) / ROOT_BYTES {
             let node = core.roots.entry(root).or_insert(TrieNode::Uniform(Watched::NONE));
-            node.change(root * ROOT_BYTES, ROOT_BYTES, &range, change, counters);
+            node.change((root * ROOT_BYTES, ROOT_BYTES), &range, change, &mut core.spare, counters);
         }
         while let Some(slot) = core.buffer.first_in(&range) {
             core.buffer.remove(slot.start);
@@ -245,5 +309,45 @@ impl WatchpointUnit for Mondriaan {
 
     fn counters(&self) -> &Counters {
         &self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::change::tests::any_change;
+
+    /// What each table says of its entries is true, and nothing stands lower than it must.
+    fn audit(node: &TrieNode) {
+        let TrieNode::Table(same, table) = node else { return };
+        let first = table[0].uniform();
+        let counted = table.iter().take_while(|child| first.is_some() && child.uniform() == first).count();
+        assert_eq!(usize::from(*same), counted);
+        assert!(counted < table.len());
+        table.iter().for_each(audit);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn tables_know_their_equal_entries(
+            ops in prop::collection::vec((0..40_u64, 0..5_u64, 0..3_u8, any_change()), 0..60),
+        ) {
+            let mut unit = Mondriaan::new(MondriaanOptions::default());
+            for (at, len, level, change) in ops {
+                // Bytes of the first block, first blocks, or tables of them.
+                let scale = [1, BLOCK_BYTES, BLOCK_BYTES * FAN_OUT / 8][usize::from(level)];
+                unit.change(ThreadId(0), at * scale..(at + len) * scale, change, Origin::Local);
+                let core = Mondriaan::core(&unit.options, &mut unit.cores, ThreadId(0));
+                core.roots.values().for_each(audit);
+                for (bits, table) in core.spare.0.iter().enumerate() {
+                    let watched = Some(Watched::from_bits(bits as u8));
+                    assert!(table.iter().flat_map(|table| table.iter()).all(|child| child.uniform() == watched));
+                }
+            }
+        }
     }
 }
