@@ -35,7 +35,7 @@ pub struct Counters {
     pub software_store_levels: u64,
     /// Loads from the backing store by hardware: entries of a trie, lines of a bitmap.
     pub hardware_loads: u64,
-    /// Units of virtual memory whose protection changed.
+    /// Units of virtual memory whose protection changed, of those that were touched: no others are in the page table.
     pub protection_changes: u64,
     /// Entries of the trie that were written.
     pub trie_writes: u64,

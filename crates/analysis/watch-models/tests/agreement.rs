@@ -120,7 +120,7 @@ fn units_agree_with_a_byte_map() {
 }
 
 /// What the models count is what they are for: a faster simulation counts the same. The file has what the first one did,
-/// which went through a tree and through sorted lists.
+/// which went through a tree and through sorted lists; a model that changes changes its line.
 #[test]
 fn units_count_what_they_always_did() {
     let units = agree(30_000, 0x0fed_cba9_8765_4321);

@@ -9,12 +9,22 @@ use super::per_thread::PerThread;
 use crate::tree::RangeTree;
 use crate::{Change, Counters, Origin, UnitKind, Watched, WatchpointUnit};
 
+/// A unit of virtual memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Page {
+    /// What any byte of it is watched for.
+    watched: Watched,
+    /// Whether there was an access to it. One that nobody touched has no entry in the page table: closing eight megabytes
+    /// of them takes no longer than the system call.
+    touched: bool,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Space {
     /// The kernel's list of byte-accurate watchpoints.
     tree: RangeTree,
-    /// What any byte of a unit is watched for; units without a watchpoint are not in it.
-    closed: FxHashMap<u64, Watched>,
+    /// Those that are watched or were touched.
+    pages: FxHashMap<u64, Page>,
     last: Option<(u64, Watched)>,
 }
 
@@ -52,9 +62,10 @@ impl WatchpointUnit for VirtualMemory {
             let watched = match space.last {
                 Some((last, watched)) if last == unit => watched,
                 _ => {
-                    let watched = space.closed.get(&unit).copied().unwrap_or_default();
-                    space.last = Some((unit, watched));
-                    watched
+                    let page = space.pages.entry(unit).or_default();
+                    page.touched = true;
+                    space.last = Some((unit, page.watched));
+                    page.watched
                 }
             };
             // Memory that can't be read can't be written either.
@@ -89,16 +100,35 @@ impl WatchpointUnit for VirtualMemory {
                 Change::Set(watched) if whole => watched,
                 _ => space.tree.union(start..start.saturating_add(self.unit_bytes)),
             };
-            let old = if watched.is_none() {
-                space.closed.remove(&unit)
-            } else {
-                space.closed.insert(unit, watched)
-            };
-            self.counters.protection_changes += u64::from(old.unwrap_or_default() != watched);
+            let page = space.pages.entry(unit).or_default();
+            self.counters.protection_changes += u64::from(page.touched && page.watched != watched);
+            page.watched = watched;
+            if watched.is_none() && !page.touched {
+                space.pages.remove(&unit);
+            }
         }
     }
 
     fn counters(&self) -> &Counters {
         &self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_nobody_touched_are_closed_for_nothing() {
+        let mut unit = VirtualMemory::new(4096);
+        let (thread, stack) = (ThreadId(0), 0..2048 * 4096);
+        unit.set(thread, stack.clone(), Watched::BOTH);
+        assert_eq!((unit.counters().changes, unit.counters().protection_changes), (1, 0));
+        // Touched when it was closed: opened now, and closed again with all others.
+        assert!(unit.check(thread, 4096, 8, AccessKind::Load));
+        unit.remove(thread, 4096..8192, Watched::BOTH);
+        assert_eq!(unit.counters().protection_changes, 1);
+        unit.set(thread, stack, Watched::BOTH);
+        assert_eq!(unit.counters().protection_changes, 2);
     }
 }
