@@ -31,9 +31,16 @@ fn splat(bit: u64) -> u64 {
 }
 
 impl BitPair {
-    pub(crate) fn uniform(watched: Watched) -> Self {
+    pub(crate) fn all(watched: Watched) -> Self {
         let bits = u64::from(watched.bits());
         Self { read: splat(bits), write: splat(bits >> 1) }
+    }
+
+    /// What all bytes are watched for, where that is the same.
+    #[inline]
+    pub(crate) fn uniform(self) -> Option<Watched> {
+        let first = self.get(0);
+        (self == Self::all(first)).then_some(first)
     }
 
     #[inline]
@@ -63,7 +70,7 @@ impl BitPair {
     /// The bytes that are watched for something else than `watched`.
     #[inline]
     fn other_than(self, watched: Watched) -> u64 {
-        let same = Self::uniform(watched);
+        let same = Self::all(watched);
         (self.read ^ same.read) | (self.write ^ same.write)
     }
 }
@@ -151,7 +158,7 @@ pub(crate) struct BlockBits {
 
 impl BlockBits {
     pub(crate) fn new(watched: Watched) -> Self {
-        Self { bits: [BitPair::uniform(watched); PAIRS], borders: 0, starts: 0 }
+        Self { bits: [BitPair::all(watched); PAIRS], borders: 0, starts: 0 }
     }
 
     /// Whether any byte of `from..to`, offsets into the block, is watched for these.

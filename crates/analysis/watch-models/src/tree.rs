@@ -113,7 +113,7 @@ impl RangeTree {
                 let first = (addr % BLOCK_BYTES / PAIR_BYTES) as usize;
                 std::array::from_fn(|pair| bits.pairs()[first + pair])
             }
-            None => [BitPair::uniform(self.uniform.get(block).1); N],
+            None => [BitPair::all(self.uniform.get(block).1); N],
         }
     }
 

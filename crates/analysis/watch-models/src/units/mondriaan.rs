@@ -130,6 +130,7 @@ impl TrieNode {
         }
     }
 
+    /// Changes what is in `range`; returns whether an entry was written.
     fn change(
         &mut self,
         (base, bytes): (u64, u64),
@@ -137,26 +138,26 @@ impl TrieNode {
         change: Change,
         spare: &mut SpareTables,
         counters: &mut Counters,
-    ) {
+    ) -> bool {
         let (from, to) = (range.start.max(base), range.end.min(base + bytes));
         if from >= to {
-            return;
+            return false;
         }
         let whole = from == base && to == base + bytes;
         if let (true, Change::Set(watched)) = (whole, change) {
             counters.trie_writes += 1;
             *self = Self::Uniform(watched);
-            return;
+            return true;
         }
         if let Self::Uniform(old) = *self {
             let new = change.apply(old);
             if new == old {
-                return;
+                return false;
             }
             if whole {
                 counters.trie_writes += 1;
                 *self = Self::Uniform(new);
-                return;
+                return true;
             }
             if bytes == BLOCK_BYTES {
                 counters.trie_writes += BLOCK_BYTES / 64;
@@ -171,10 +172,12 @@ impl TrieNode {
             Self::Leaf(bits) => {
                 bits.change(from - base, to - base, change);
                 counters.trie_writes += (to - 1) / 64 - from / 64 + 1;
-                // The entries up to the first that differs tell whether the level above can stand for all.
+                // The entries up to the first that differs tell whether the level above can stand for all. Who has just
+                // written one that is not the same throughout need not read them.
                 let pairs = bits.pairs();
-                let same = same_pairs(pairs);
-                counters.trie_scans += same as u64;
+                if pairs[((from - base) / PAIR_BYTES) as usize].uniform().is_some() {
+                    counters.trie_scans += same_pairs(pairs) as u64;
+                }
                 if let Some(watched) = bits.uniform() {
                     counters.trie_writes += 1;
                     *self = Self::Uniform(watched);
@@ -183,12 +186,18 @@ impl TrieNode {
             Self::Table(same, table) => {
                 let bytes = bytes / FAN_OUT;
                 let first = (from - base) / bytes;
+                let mut written = false;
                 for index in first..=(to - 1 - base) / bytes {
                     let part = (base + index * bytes, bytes);
-                    table[index as usize].change(part, range, change, spare, counters);
+                    written |= table[index as usize].change(part, range, change, spare, counters);
+                }
+                if !written {
+                    return false;
                 }
                 *same = same_entries(table, *same, first as usize);
-                counters.trie_scans += u64::from(*same) + 1;
+                if table[first as usize].uniform().is_some() {
+                    counters.trie_scans += u64::from(*same) + 1;
+                }
                 if u64::from(*same) == FAN_OUT
                     && let Some(watched) = table[0].uniform()
                 {
@@ -199,6 +208,7 @@ impl TrieNode {
                 }
             }
         }
+        true
     }
 }
 
