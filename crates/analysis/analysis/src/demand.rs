@@ -142,13 +142,21 @@ fn parts(block: &BlockOp) -> impl Iterator<Item = AccessPart> {
 pub struct Sharing {
     units: UnitSet,
     known: FxHashMap<ProcessId, KnownRegions>,
+    /// Threads that have accessed something and were not joined: others change their watchpoints.
     threads: FxHashMap<ProcessId, Vec<ThreadId>>,
+    /// Threads by the handles that others join them by.
+    handles: FxHashMap<(ProcessId, u64), ThreadId>,
 }
 
 impl Sharing {
     /// On units of these kinds.
     pub fn new(kinds: &[UnitKind]) -> Self {
-        Self { units: UnitSet::new(kinds), known: FxHashMap::default(), threads: FxHashMap::default() }
+        Self {
+            units: UnitSet::new(kinds),
+            known: FxHashMap::default(),
+            threads: FxHashMap::default(),
+            handles: FxHashMap::default(),
+        }
     }
 
     /// What each unit would take; the baseline checks every access in software.
@@ -208,10 +216,24 @@ impl Tool for Sharing {
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
-        if let Event::Block(block) = event {
-            for AccessPart { addr, len, kind } in parts(block) {
-                self.access(at, addr, len, kind);
+        match event {
+            Event::Block(block) => {
+                for AccessPart { addr, len, kind } in parts(block) {
+                    self.access(at, addr, len, kind);
+                }
             }
+            Event::Sync(sync) if sync.kind == SyncKind::Start => {
+                self.handles.insert((at.process, sync.value), at.thread);
+            }
+            // Who was joined runs on no core any more, so nobody watches anything for it.
+            Event::Sync(sync) if sync.kind == SyncKind::Join => {
+                if let Some(gone) = self.handles.remove(&(at.process, sync.object.0))
+                    && let Some(threads) = self.threads.get_mut(&at.process)
+                {
+                    threads.retain(|&thread| thread != gone);
+                }
+            }
+            _ => {}
         }
         Ok(())
     }

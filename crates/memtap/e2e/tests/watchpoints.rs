@@ -148,6 +148,17 @@ fn units_have_the_same_faults_and_their_own_misses() {
 }
 
 #[test]
+fn nobody_watches_for_threads_that_were_joined() {
+    // Twelve threads, three at a time beside main.
+    let recording = TestProgram::named("race/clean_join.c").record();
+    let outcome = recording.trace.ask("race", &["--unit", "range", "--json"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let found: Value = serde_json::from_slice(&outcome.stdout).expect("JSON");
+    let count = |key: &str| found["units"][0]["counters"][key].as_u64().expect("a number");
+    assert!(count("faults") > 0 && count("changes") <= 4 * count("faults"), "{found:#}");
+}
+
+#[test]
 fn taint_refuses_a_trace_without_control_flow() {
     let recording = TestProgram::named("race/clean_barrier.c").record();
     let outcome = recording.trace.ask("taint", &[]);
