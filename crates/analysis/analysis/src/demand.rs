@@ -9,7 +9,9 @@ use memref::{Access, AccessKind, BlockOp, Event, ProcessId, Sync, SyncKind, Thre
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use symbols::{RegionId, Resolver};
-use watch_models::{Change, CostModel, Counters, Origin, UnitKind, VirtualMemory, Watched, WatchpointUnit};
+use watch_models::{
+    Change, CostModel, Counters, Cycles, Origin, UnitKind, VirtualMemory, Watched, WatchpointUnit,
+};
 
 use crate::{Error, Moment, Tool};
 
@@ -70,6 +72,8 @@ pub struct UnitFigure {
     pub accesses_per_any_miss: Option<f64>,
     /// Cycles that the unit's events take, by the cost model.
     pub cycles: f64,
+    /// These by cause.
+    pub cycles_by_cause: Cycles,
     /// How much faster the program is than with the baseline (Figures 7, 9 and 11).
     pub relative_performance: f64,
     /// The events.
@@ -91,8 +95,9 @@ pub(crate) fn figure(
         granule,
         accesses_per_miss: counters.accesses_per_miss().filter(|_| has_cache),
         accesses_per_any_miss: counters.accesses_per_any_miss().filter(|_| has_cache),
-        cycles,
-        relative_performance: (program + baseline) / (program + cycles).max(1.0),
+        cycles: cycles.total(),
+        cycles_by_cause: cycles,
+        relative_performance: (program + baseline) / (program + cycles.total()).max(1.0),
         counters,
     }
 }
@@ -266,7 +271,7 @@ impl ReadWriteSets {
 
     /// What each unit would take; the baseline removes watchpoints of virtual memory a page at a time, and comes first.
     pub fn figures(&self, model: &CostModel) -> Vec<UnitFigure> {
-        let baseline = self.sets[0].1.units.first().map_or(0.0, |unit| unit.cost(model));
+        let baseline = self.sets[0].1.units.first().map_or(0.0, |unit| unit.cost(model).total());
         let all =
             self.sets.iter().flat_map(|(granule, set)| set.units.iter().map(move |unit| (*granule, unit)));
         all.map(|(granule, unit)| figure(unit.as_ref(), granule, model, baseline)).collect()

@@ -70,7 +70,7 @@ fn main() {
             counters.false_faults,
             counters.changes,
             counters.misses,
-            heap.unit.cost(&model)
+            heap.unit.cost(&model).total()
         );
     }
 }

@@ -103,7 +103,7 @@ impl CostModel {
 
     /// Cycles that a unit of that kind takes for these events: the formulas of section 4.1.1. (For Mondriaan the paper
     /// prints a sum of faults and T_user; a product is meant.)
-    pub fn cycles(&self, kind: UnitKind, counters: &Counters) -> f64 {
+    pub fn cycles(&self, kind: UnitKind, counters: &Counters) -> Cycles {
         let Self { fixed, handlers, software, .. } = self;
         let count = |number: u64| number as f64;
         let software_check = count(counters.software_loads) * handlers.software_load
@@ -112,33 +112,58 @@ impl CostModel {
             + count(counters.software_store_levels) * handlers.software_store_level;
         let hardware_check = count(counters.hardware_loads) * handlers.hardware_load;
         match kind {
-            UnitKind::VirtualMemory => {
-                count(counters.faults) * (fixed.kernel_fault + fixed.signal)
+            // The kernel looks into its list at each fault, and writes it at each change.
+            UnitKind::VirtualMemory => Cycles {
+                faults: count(counters.faults) * (fixed.kernel_fault + fixed.signal)
                     + count(counters.false_faults) * fixed.kernel_fault * 2.0
-                    + count(counters.changes) * fixed.syscall
-                    + software_check
+                    + software_check,
+                changes: count(counters.changes) * fixed.syscall
                     + software_set
-                    + count(counters.protection_changes) * handlers.protection_change
-            }
-            UnitKind::MemTracker => {
-                count(counters.faults + counters.misses) * fixed.user_fault + software_check + software_set
-            }
-            UnitKind::Mondriaan => {
-                count(counters.faults) * fixed.user_fault
-                    + hardware_check
-                    + count(counters.trie_writes) * handlers.trie_write
-                    + count(counters.trie_scans) * handlers.trie_scan
-            }
-            UnitKind::RangeCache | UnitKind::RangeCacheBitmap => {
-                count(counters.faults + counters.misses + counters.write_backs) * fixed.user_fault
-                    + count(counters.complex_updates) * fixed.complex_update
-                    + software_check
-                    + software_set
-                    + hardware_check
+                    + count(counters.protection_changes) * handlers.protection_change,
+                misses: 0.0,
+            },
+            UnitKind::MemTracker => Cycles {
+                faults: count(counters.faults) * fixed.user_fault,
+                changes: 0.0,
+                misses: count(counters.misses) * fixed.user_fault + software_check + software_set,
+            },
+            UnitKind::Mondriaan => Cycles {
+                faults: count(counters.faults) * fixed.user_fault,
+                changes: count(counters.trie_writes) * handlers.trie_write
+                    + count(counters.trie_scans) * handlers.trie_scan,
+                misses: hardware_check,
+            },
+            UnitKind::RangeCache | UnitKind::RangeCacheBitmap => Cycles {
+                faults: count(counters.faults) * fixed.user_fault,
+                changes: count(counters.complex_updates) * fixed.complex_update
                     + count(counters.to_bitmap + counters.from_bitmap) * handlers.bitmap_switch
-                    + count(counters.bitmap_bytes) * handlers.bitmap_byte
+                    + count(counters.bitmap_bytes) * handlers.bitmap_byte,
+                misses: count(counters.misses + counters.write_backs) * fixed.user_fault
+                    + software_check
+                    + software_set
+                    + hardware_check,
+            },
+            UnitKind::Software => {
+                Cycles { faults: 0.0, changes: 0.0, misses: count(counters.accesses) * software.taint_access }
             }
-            UnitKind::Software => count(counters.accesses) * software.taint_access,
         }
+    }
+}
+
+/// What a unit takes, in cycles, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Cycles {
+    /// Accesses that hit a watchpoint, or something that is closed because of one.
+    pub faults: f64,
+    /// Watchpoints that are set and removed.
+    pub changes: f64,
+    /// What the unit's caches do not hold: loads from the backing store, and stores to it.
+    pub misses: f64,
+}
+
+impl Cycles {
+    /// All of them.
+    pub fn total(&self) -> f64 {
+        self.faults + self.changes + self.misses
     }
 }

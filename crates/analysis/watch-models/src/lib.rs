@@ -25,7 +25,7 @@ mod units;
 mod watched;
 
 pub use change::{Change, Origin};
-pub use cost::{CostModel, Fixed, Handlers, Software};
+pub use cost::{CostModel, Cycles, Fixed, Handlers, Software};
 pub use counters::Counters;
 pub use kind::UnitKind;
 pub use unit::WatchpointUnit;

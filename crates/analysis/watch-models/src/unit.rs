@@ -6,7 +6,7 @@ use memref::{AccessKind, ThreadId};
 
 use crate::change::{Change, Origin};
 use crate::kind::UnitKind;
-use crate::{CostModel, Counters, Watched};
+use crate::{CostModel, Counters, Cycles, Watched};
 
 /// Something that watches bytes for each thread separately. Nothing is watched at first. Ranges are of bytes, end excluded;
 /// an empty one changes nothing.
@@ -24,7 +24,7 @@ pub trait WatchpointUnit: Send {
     fn counters(&self) -> &Counters;
 
     /// What that costs, in cycles (section 4.1.1).
-    fn cost(&self, model: &CostModel) -> f64 {
+    fn cost(&self, model: &CostModel) -> Cycles {
         model.cycles(self.kind(), self.counters())
     }
 

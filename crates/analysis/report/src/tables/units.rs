@@ -29,13 +29,19 @@ pub fn write(
     writeln!(out, "{analysis}, relative to {baseline}, costs {}", model.name)?;
     writeln!(
         out,
-        "unit          granule  accesses/miss  with lookaside   faults  false faults   changes  performance"
+        "                                                                                 cycles an access for"
+    )?;
+    writeln!(
+        out,
+        "unit          granule  accesses/miss  with lookaside   faults  false faults   changes   faults  changes   misses  performance"
     )?;
     let number = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.1}"));
     for figure in figures {
+        let accesses = figure.counters.accesses.max(1) as f64;
+        let causes = &figure.cycles_by_cause;
         writeln!(
             out,
-            "{:<13} {:>7} {:>14} {:>15} {:>8} {:>13} {:>9} {:>12.4}",
+            "{:<13} {:>7} {:>14} {:>15} {:>8} {:>13} {:>9} {:>8.2} {:>8.2} {:>8.2} {:>12.4}",
             figure.unit,
             figure.granule,
             number(figure.accesses_per_miss),
@@ -43,6 +49,9 @@ pub fn write(
             figure.counters.faults,
             figure.counters.false_faults,
             figure.counters.changes,
+            causes.faults / accesses,
+            causes.changes / accesses,
+            causes.misses / accesses,
             figure.relative_performance
         )?;
     }
