@@ -37,10 +37,25 @@ impl core::ops::Deref for MachineCode {
 }
 
 /// Code for the address `to` that does what these instructions do, which stand one after the other, and then jumps to the one after the
-/// last. `None` where what they refer to is too far away.
+/// last. The last may be a call: it pushes the address of the instruction after it where it stood, and returns there. `None` where
+/// what they refer to is too far away, where another one than the last is a call, and for a call by way of the stack pointer.
 pub fn displaced(instructions: &[Instruction], to: u64) -> Option<Vec<u8>> {
-    let back = iced_x86::Instruction::with_branch(Code::Jmp_rel32_64, instructions.last()?.next()).ok()?;
-    let all: Vec<_> = instructions.iter().map(|instruction| instruction.inner).chain([back]).collect();
+    let (last, before) = instructions.split_last()?;
+    if before.iter().any(Instruction::is_call) {
+        return None;
+    }
+    if last.is_call() {
+        let mut code = encoded(before, None, to)?;
+        last.append_call(&mut code, to)?;
+        return Some(code);
+    }
+    let back = iced_x86::Instruction::with_branch(Code::Jmp_rel32_64, last.next()).ok()?;
+    encoded(instructions, Some(back), to)
+}
+
+/// The instructions for the address `to`, and `then`.
+fn encoded(instructions: &[Instruction], then: Option<iced_x86::Instruction>, to: u64) -> Option<Vec<u8>> {
+    let all: Vec<_> = instructions.iter().map(|instruction| instruction.inner).chain(then).collect();
     let block = InstructionBlock::new(&all, to);
     Some(BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).ok()?.code_buffer)
 }
@@ -62,10 +77,47 @@ impl Instruction {
         Some(code)
     }
 
-    /// Code for the address `to` that does what it does at its own address, and then jumps to the instruction after it. `None`
-    /// where what it refers to is too far away.
+    /// Code for the address `to` that does what it does at its own address, and then jumps to the instruction after it: [`displaced`] of
+    /// one.
     pub fn displaced(&self, to: u64) -> Option<Vec<u8>> {
         displaced(core::slice::from_ref(self), to)
+    }
+
+    fn is_call(&self) -> bool {
+        matches!(self.transfer(), Transfer::Call(_) | Transfer::CallIndirect)
+    }
+
+    /// Appends to `code`, which is for the address `to`, what this call does at its own address: the address after it is pushed
+    /// from behind the jump that goes where the call does.
+    fn append_call(&self, code: &mut Vec<u8>, to: u64) -> Option<()> {
+        /// push [rip + the bytes of the jump]
+        const PUSH: [u8; 6] = [0xff, 0x35, 0, 0, 0, 0];
+        let jump = match self.transfer() {
+            Transfer::Call(target) => iced_x86::Instruction::with_branch(Code::Jmp_rel32_64, target).ok()?,
+            _ if self.inner.op0_kind() == OpKind::Register => {
+                iced_x86::Instruction::with1(Code::Jmp_rm64, self.inner.op0_register()).ok()?
+            }
+            // The stack pointer is another one after the push.
+            _ if [self.inner.memory_base(), self.inner.memory_index()].contains(&Register::RSP) => {
+                return None;
+            }
+            _ => {
+                let mut jump = self.inner;
+                jump.set_code(Code::Jmp_rm64);
+                jump
+            }
+        };
+        let at = code.len() + PUSH.len();
+        let mut encoder = Encoder::new(64);
+        encoder.encode(&jump, to.wrapping_add(at as u64)).ok()?;
+        let jump = encoder.take_buffer();
+        code.extend(PUSH);
+        if let Some(distance) = code.last_chunk_mut::<DISPLACEMENT_BYTES>() {
+            *distance = (jump.len() as u32).to_le_bytes();
+        }
+        code.extend(jump);
+        code.extend(self.next().to_le_bytes());
+        Some(())
     }
 
     /// An instruction for the address `at` that loads into a general register where this indirect jump or call goes. `None`
@@ -126,6 +178,23 @@ mod tests {
         let all: Vec<Instruction> = Disassembler::new(&code, 0x5000).collect();
         assert_eq!(all[0].rip_relative().map(|operand| operand.target), Some(0x1017));
         assert_eq!((all[0].len_bytes(), all[1].transfer()), (7, Transfer::Jump(0x1007)));
+    }
+
+    #[test]
+    fn a_call_is_displaced_where_it_is_the_last_and_does_not_name_the_stack() {
+        let push = [0x53];
+        let is_displaced = |call: &[u8], is_last: bool| {
+            let mut code = push.to_vec();
+            code.extend(call);
+            code.extend((!is_last).then_some(0x90));
+            let all: Vec<Instruction> = Disassembler::new(&code, 0x1000).collect();
+            displaced(&all, 0x5000).is_some()
+        };
+        // call 0x1106; call [rip]; call rdx; call [rbx]; call [rsp + 8]
+        for call in [&[0xe8, 0, 1, 0, 0][..], &[0xff, 0x15, 0, 0, 0, 0], &[0xff, 0xd2], &[0xff, 0x13]] {
+            assert!(is_displaced(call, true) && !is_displaced(call, false), "{call:x?}");
+        }
+        assert!(!is_displaced(&[0xff, 0x54, 0x24, 8], true));
     }
 
     #[test]

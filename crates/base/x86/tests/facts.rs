@@ -537,15 +537,13 @@ fn transfers(bytes: &[u8], seed: u64) {
         if matches!(instruction.transfer(), Transfer::Call(_) | Transfer::CallIndirect) {
             assert_eq!(pushed(), instruction.next(), "{bytes:x?}");
         }
-        // Of what does not push its address, the displaced one leads to the same place.
-        if !matches!(instruction.transfer(), Transfer::Call(_) | Transfer::CallIndirect) {
-            let code = instruction.displaced(away).expect("it is near");
-            processor.put(away, &code);
-            state.general.rip = away;
-            let inside = away..away + code.len() as u64;
-            let (displaced, ended) = processor.run(&state, |rip| !inside.contains(&rip));
-            assert_eq!((ended, &displaced), (Ended::Done, &after), "{bytes:x?}");
-        }
+        // The displaced one leads to the same place, and pushes the same address.
+        let code = instruction.displaced(away).expect("it is near");
+        processor.put(away, &code);
+        state.general.rip = away;
+        let inside = away..away + code.len() as u64;
+        let (displaced, ended) = processor.run(&state, |rip| !inside.contains(&rip));
+        assert_eq!((ended, &displaced), (Ended::Done, &after), "{bytes:x?}");
         // What an indirect one goes to can be loaded.
         if let Some(load) = instruction.target_loaded(8, away) {
             processor.put(away, &load);
@@ -574,6 +572,7 @@ fn control_goes_where_it_is_said_to() {
         &[0xff, 0xd2],       // call rdx
         &[0xff, 0x23],       // jmp [rbx]
         &[0xff, 0x13],       // call [rbx]
+        &[0x3e, 0xff, 0xd2], // notrack call rdx
         &[0xff, 0x24, 0x24], // jmp [rsp]
         &[0x3e, 0xff, 0xe2], // notrack jmp rdx
         &[0xc3],             // ret

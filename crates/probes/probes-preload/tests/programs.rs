@@ -139,8 +139,9 @@ fn unmodified_programs_are_counted_exactly() {
 fn several_instructions_are_displaced_where_nothing_jumps_among_them() {
     for sample in [None, Some(10)] {
         let run = run("several.c", &["-no-pie", "-fcf-protection=none"], |s| s.sample = sample);
-        assert_eq!(run.output.stdout, b"516500 jump trap trap\n");
+        assert_eq!(run.output.stdout, b"516500 jump trap trap\n2516500 jump jump\n");
         run.check_calls(&[("few", 1000), ("entered", 1000), ("cold_part", 1000)]);
+        run.check_calls(&[("calls", 1000), ("calls_by_name", 1000), ("twice", 2000)]);
     }
 }
 

@@ -22,10 +22,16 @@ pub(super) fn first_instructions(module: &Module, index: usize) -> Option<Vec<In
         if len_bytes >= JUMP_BYTES {
             break;
         }
-        if !instruction.is_valid() || instruction.transfer() != Transfer::Next {
+        len_bytes += instruction.len_bytes();
+        // A call returns to where it stood, behind the jump, and so must be the last.
+        let is_displaceable = match instruction.transfer() {
+            Transfer::Next => true,
+            Transfer::Call(_) | Transfer::CallIndirect => len_bytes >= JUMP_BYTES,
+            _ => false,
+        };
+        if !instruction.is_valid() || !is_displaceable {
             return None;
         }
-        len_bytes += instruction.len_bytes();
         displaced.push(instruction);
     }
     if len_bytes < JUMP_BYTES {
