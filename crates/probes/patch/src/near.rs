@@ -2,7 +2,7 @@
 //!
 //! Chunks are mapped in the gaps around the code that asks and handed out by a counter; nothing is given back.
 
-use crate::{PAGE_BYTES, maps, sys};
+use crate::{LINE_BYTES, PAGE_BYTES, maps, sys};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const CHUNK_BYTES: usize = 256 << 10;
@@ -23,13 +23,23 @@ static TABLE: [Chunk; CHUNKS] =
 /// `None`: no gap is near, or the system forbids writable code.
 #[must_use]
 pub fn allocate_near(addr: usize, len_bytes: usize) -> Option<usize> {
-    let rounded = len_bytes.next_multiple_of(16);
+    allocate(addr, len_bytes, 16)
+}
+
+/// As [`allocate_near`], aligned to lines of the cache.
+#[must_use]
+pub fn allocate_lines_near(addr: usize, len_bytes: usize) -> Option<usize> {
+    allocate(addr, len_bytes, LINE_BYTES)
+}
+
+fn allocate(addr: usize, len_bytes: usize, align: usize) -> Option<usize> {
+    let rounded = len_bytes.next_multiple_of(align);
     if rounded > CHUNK_BYTES {
         return None;
     }
     // Several threads may find the same gap; all but one try again, and then share the winner's chunk.
     for _ in 0..16 {
-        if let Some(place) = from_chunks(addr, rounded) {
+        if let Some(place) = from_chunks(addr, rounded, align) {
             return Some(place);
         }
         if let Some(base) = map_near(addr) {
@@ -61,17 +71,19 @@ pub fn seal(sealed: bool) {
     }
 }
 
-fn from_chunks(addr: usize, rounded: usize) -> Option<usize> {
+fn from_chunks(addr: usize, rounded: usize, align: usize) -> Option<usize> {
     for chunk in &TABLE {
         let base = chunk.base.load(Ordering::Acquire);
         if base == 0 {
             break;
         }
-        if base.abs_diff(addr) < REACH_BYTES && chunk.used.load(Ordering::Relaxed) + rounded <= CHUNK_BYTES {
-            let offset = chunk.used.fetch_add(rounded, Ordering::Relaxed);
-            if offset + rounded <= CHUNK_BYTES {
-                return Some(base + offset);
-            }
+        if base.abs_diff(addr) >= REACH_BYTES {
+            continue;
+        }
+        let end =
+            |used: usize| Some(used.next_multiple_of(align) + rounded).filter(|end| *end <= CHUNK_BYTES);
+        if let Ok(used) = chunk.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end) {
+            return Some(base + used.next_multiple_of(align));
         }
     }
     None

@@ -41,14 +41,11 @@ pub const PROBE_SHIFT: u32 = 7;
 /// The most probes there can be.
 pub const CAPACITY: usize = 1 << 19;
 
-/// One probe. The trampoline reads the first word, the thunk the second.
+/// One probe. The trampoline reads the first word.
 #[repr(C, align(128))]
 pub(crate) struct Probe {
-    /// A [`Handler`]; written by [`set_handler`], relaxed: any earlier one is as good.
+    /// A [`Handler`]; written by [`set_handler`] and [`set_gated_handler`], relaxed: any earlier one is as good.
     handler: AtomicUsize,
-    /// The address of a word: while it is above zero, hits reach the handler. Written by [`set_handler`] and
-    /// [`set_gate`].
-    gate: AtomicUsize,
     /// Set (release) when the rest is complete.
     ready: AtomicBool,
     active: AtomicBool,
@@ -123,8 +120,10 @@ static SITES: AddressIndex = AddressIndex::new();
 static FUNCTION_INDEX: AddressIndex = AddressIndex::new();
 /// What [`set_discovery_callback`] was given; 0: nothing.
 static DISCOVERY: AtomicUsize = AtomicUsize::new(0);
-/// The gate of probes that have none of their own.
-static ALWAYS_OPEN: AtomicI32 = AtomicI32::new(1);
+/// A gate for each function, close together, because all calls look at one.
+static GATES_BASE: AtomicUsize = AtomicUsize::new(0);
+/// A gate that nobody shuts.
+const ALWAYS_OPEN: i32 = i32::MAX;
 
 extern "C" fn nothing(_id: u32, _frame: *mut usize) {}
 
@@ -246,7 +245,6 @@ pub(crate) fn reserve() -> Result<ProbeId, ProbeError> {
     let at = PROBES_BASE.load(Ordering::Acquire) + ((id as usize) << PROBE_SHIFT);
     // SAFETY: this thread alone has the identifier; the slot is inside the table.
     let fresh = unsafe { &*(at as *const Probe) };
-    fresh.gate.store(ALWAYS_OPEN.as_ptr() as usize, Ordering::Relaxed);
     fresh.handler.store(nothing as *const () as usize, Ordering::Relaxed);
     Ok(ProbeId(id))
 }
@@ -330,7 +328,7 @@ pub(crate) fn belongs_to(id: ProbeId, addr: CodeAddr) -> bool {
 
 /// Gives a probe the empty handler.
 pub(crate) fn silence(id: ProbeId) {
-    let _ = set_handler(id, nothing);
+    let _ = set_gated_handler(id, nothing);
 }
 
 /// The function index and kind of a probe, without a look-up of names.
@@ -357,36 +355,42 @@ pub fn is_gone(id: ProbeId) -> bool {
     probe(id).is_some_and(Probe::is_gone)
 }
 
-/// Sets the handler of a probe; no code changes. An active probe calls the new one from its next hit on.
+/// Sets the handler of a probe; no code changes. An active probe calls the new one from its next hit on. The gate of its
+/// function is opened for good.
 pub fn set_handler(id: ProbeId, handler: Handler) -> Result<(), ProbeError> {
+    set_gated_handler(id, handler)?;
+    if let Some(gate) = probe(id).and_then(|probe| gate(probe.function)) {
+        gate.store(ALWAYS_OPEN, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// As [`set_handler`], and leaves the gate of the function as it is.
+pub(crate) fn set_gated_handler(id: ProbeId, handler: Handler) -> Result<(), ProbeError> {
     let probe = probe(id).ok_or(ProbeError::Unknown(id))?;
-    probe.gate.store(ALWAYS_OPEN.as_ptr() as usize, Ordering::Release);
     probe.handler.store(handler as *const () as usize, Ordering::Release);
     Ok(())
 }
 
-/// As [`set_gate`], of a probe that was reserved and not completed.
-pub(crate) fn set_reserved_gate(id: ProbeId, gate: &'static AtomicI32) {
-    let at = PROBES_BASE.load(Ordering::Acquire) + ((id.0 as usize) << PROBE_SHIFT);
-    // SAFETY: a reserved identifier's slot is inside the table; the field is atomic.
-    unsafe { (*(at as *const Probe)).gate.store(gate.as_ptr() as usize, Ordering::Release) };
+/// The gate of a function: hits of its probes reach their handlers only while it is above zero; they are counted all the same.
+/// Exits are never kept out. `None` where memory is out.
+#[inline]
+pub(crate) fn gate(function: u32) -> Option<&'static AtomicI32> {
+    let address = gate_address(function)?;
+    // SAFETY: inside the gates, which are mapped for ever.
+    Some(unsafe { &*(address as *const AtomicI32) })
 }
 
-/// Lets hits of a probe reach its handler only while `gate` is above zero; they are counted all the same. Exits are
-/// never kept out. [`set_handler`] opens it for good.
-pub(crate) fn set_gate(id: ProbeId, gate: &'static AtomicI32) {
-    if let Some(probe) = probe(id) {
-        probe.gate.store(gate.as_ptr() as usize, Ordering::Release);
-    }
+/// Where the gate of a function is.
+#[inline]
+pub(crate) fn gate_address(function: u32) -> Option<usize> {
+    let base = mapped_once(&GATES_BASE, CAPACITY * size_of::<AtomicI32>())?;
+    Some(base + function as usize * size_of::<AtomicI32>())
 }
 
 /// Whether hits reach the handler, for providers whose calls do not come through a thunk.
 pub(crate) fn is_gate_open(id: ProbeId) -> bool {
-    probe(id).is_some_and(|probe| {
-        let gate = probe.gate.load(Ordering::Acquire) as *const AtomicI32;
-        // SAFETY: the address of a static, or of a word that is mapped for ever.
-        unsafe { (*gate).load(Ordering::Relaxed) > 0 }
-    })
+    probe(id).and_then(|probe| gate(probe.function)).is_some_and(|gate| gate.load(Ordering::Relaxed) > 0)
 }
 
 /// The handler of a probe, for providers whose calls do not come through the trampoline.

@@ -9,12 +9,13 @@ use crate::{
     probe_table,
     provider::entry,
     thread_counts::{CallsSeen, ThreadCounts},
-    thread_words, trampoline,
+    thread_words,
+    trampoline::{self, DetourSwitch},
 };
 use patch::{CALL_REL32, CodeAddr, INT3, JMP_REL32, Site, near, sys};
 use std::{
     arch::asm,
-    sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 /// What was measured, in whole ticks; what is assumed until then. Written by the epoch thread, and `IS_MEASURED` last.
@@ -88,17 +89,16 @@ fn fastest(code: usize, calls: u32) -> f64 {
 /// The costs of counting, and of the way through the trampoline. Of many functions that are called one after the other, because that
 /// is what programs do: the jumps to one function that is called again and again cost a third.
 fn thunks() -> Option<(f64, f64)> {
-    static GATE: AtomicI32 = AtomicI32::new(0);
     const FUNCTIONS: usize = 256;
     const FUNCTION_BYTES: usize = 16;
     const BODY_BYTES: usize = 8;
     const RET: u8 = 0xc3;
     // Never completed, so nobody else sees it. The last function's count is the first that would be used for a real one.
     let id = probe_table::reserve().ok()?;
-    probe_table::set_reserved_gate(id, &GATE);
     let counts = ThreadCounts::new()?;
     let near_us = thunks as *const () as usize;
-    let last = Some(probe_table::CAPACITY as u32 - 1);
+    let last = probe_table::CAPACITY as u32 - 1;
+    let gate = probe_table::gate(last)?;
     let functions = near::allocate_near(near_us, FUNCTIONS * FUNCTION_BYTES)?;
     // Calls of all functions at `offset` in them, in an order that is none.
     let callers = |offset: usize| {
@@ -119,7 +119,9 @@ fn thunks() -> Option<(f64, f64)> {
     for number in 0..FUNCTIONS {
         // A jump to a detour, which counts and returns; and behind it the function as it were without a probe.
         let at = functions + number * FUNCTION_BYTES;
-        let detour = trampoline::make_detour(CodeAddr(at), id.0, last, BODY_BYTES, |_| Some(vec![RET]))?;
+        let body = |_| Some(vec![RET]);
+        let detour =
+            trampoline::make_detour(CodeAddr(at), id.0, Some(last), DetourSwitch::AtSite, BODY_BYTES, body)?;
         let displacement = patch::callpatch::displacement(CodeAddr(at), detour).ok()?;
         // SAFETY: fresh executable memory of ours.
         unsafe {
@@ -134,8 +136,9 @@ fn thunks() -> Option<(f64, f64)> {
     let guard = thread_words::set_guard(0);
     let a_call = |code: usize| fastest(code, 4) / FUNCTIONS as f64;
     let (bare, counted) = (a_call(bare), a_call(probed));
-    GATE.store(1, Ordering::Relaxed);
+    gate.store(1, Ordering::Relaxed);
     let open = a_call(probed);
+    gate.store(0, Ordering::Relaxed);
     thread_words::set_guard(guard);
     // SAFETY: this thread's own word.
     unsafe { (*thread_words::words()).counts = before };

@@ -50,8 +50,5 @@ pub(super) fn probe_modules(modules: &[u32], known: &HashSet<String>) {
 pub(super) fn on_discovery(id: ProbeId) {
     let Some((function, kind)) = registry::function_of(id.0) else { return };
     window::arm_first(function);
-    let _ = registry::set_handler(id, handlers::of(kind));
-    if let Some(gate) = window::gate(function) {
-        registry::set_gate(id, gate);
-    }
+    let _ = registry::set_gated_handler(id, handlers::of(kind));
 }

@@ -1,6 +1,6 @@
 //! Sampling: each function has a window that is open for some calls; the calls outside it are counted and not measured.
 //!
-//! The window is the gate of the function's probes ([`crate::registry::set_gate`]): while it is shut, a thunk counts and
+//! The window is the function's gate ([`crate::probe_table::gate`]): while it is shut, a thunk counts and
 //! goes on. The epoch thread opens it again. From one opening to the next is a stratum of [`super::strata`], in each thread.
 //!
 //! A window opens for as many calls as were asked for, and for more where calls are long: for as many as would fit if they took
@@ -25,10 +25,8 @@ use std::{
 /// The most calls that it opens for beyond those that were asked for.
 const MOST_SAMPLES: i32 = 1000;
 
-/// The window of one function.
+/// What is known of the window of one function, beside its gate: that has the calls left; at most 0: shut.
 struct Window {
-    /// Calls left; at most 0: shut.
-    left: AtomicI32,
     /// The next function in the list of shut windows, plus one.
     next: AtomicU32,
     /// How many calls it opens for next. Written by the epoch thread.
@@ -60,11 +58,6 @@ fn first_use() -> Option<usize> {
     })
 }
 
-/// The gate of a function's probes: above zero while the window is open.
-pub(super) fn gate(function: u32) -> Option<&'static AtomicI32> {
-    window(function).map(|w| &w.left)
-}
-
 /// Opens the window of a function when its first probe is found; later probes of it change nothing.
 pub fn arm_first(function: u32) {
     if window(function).is_some_and(|w| !w.is_armed.swap(true, Ordering::Relaxed)) {
@@ -74,9 +67,13 @@ pub fn arm_first(function: u32) {
 
 /// Opens the window of a function.
 pub fn arm(function: u32) {
-    let (Some(window), Some(settings)) = (window(function), settings::current()) else { return };
+    let (Some(window), Some(gate), Some(settings)) =
+        (window(function), registry::gate(function), settings::current())
+    else {
+        return;
+    };
     let asked = settings.sample.map_or(i32::MAX, |n| n as i32);
-    window.left.store(asked.max(window.opens_for.load(Ordering::Relaxed)), Ordering::Release);
+    gate.store(asked.max(window.opens_for.load(Ordering::Relaxed)), Ordering::Release);
 }
 
 /// Takes one call into the sample; `false`: the window is shut.
@@ -85,12 +82,14 @@ pub fn take(function: u32) -> bool {
     if settings::current().is_none_or(|s| s.sample.is_none()) {
         return true;
     }
-    let Some(window) = window(function) else { return true };
-    if window.left.load(Ordering::Relaxed) <= 0 {
+    let Some(gate) = registry::gate(function) else { return true };
+    if gate.load(Ordering::Relaxed) <= 0 {
         return false;
     }
-    let left = window.left.fetch_sub(1, Ordering::AcqRel);
-    if left == 1 {
+    let left = gate.fetch_sub(1, Ordering::AcqRel);
+    if left == 1
+        && let Some(window) = window(function)
+    {
         let mut first = SHUT.load(Ordering::Acquire);
         loop {
             window.next.store(first, Ordering::Relaxed);
@@ -106,7 +105,7 @@ pub fn take(function: u32) -> bool {
 /// Whether the window of a function is shut.
 #[must_use]
 pub fn is_exhausted(function: u32) -> bool {
-    window(function).is_some_and(|w| w.left.load(Ordering::Acquire) <= 0)
+    registry::gate(function).is_some_and(|gate| gate.load(Ordering::Acquire) <= 0)
 }
 
 /// The functions whose windows shut since the last call.

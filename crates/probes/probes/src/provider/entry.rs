@@ -17,9 +17,9 @@ use crate::{
     module::{Module, Symbol},
     profile::settings,
     registry::{self, Switch},
-    trampoline,
+    trampoline::{self, DetourSwitch},
 };
-use patch::{CallSite, CodeAddr, Encoding, JMP_REL32, PatchError, Site};
+use patch::{CodeAddr, JMP_REL32, PatchError, Site};
 use std::{
     ops::Range,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
@@ -27,7 +27,7 @@ use std::{
 use x86::{Disassembler, Instruction, Transfer};
 
 /// Bytes that displaced instructions and the jump back may take.
-const BODY_BYTES: usize = 64;
+const BODY_BYTES: usize = 48;
 const JUMP_BYTES: usize = 5;
 
 /// Functions without an ordinary return address on top of the stack, or that return twice, and the start-up code.
@@ -262,7 +262,8 @@ fn add(
         has_room = true;
         first.displaced(at as u64)
     };
-    let detour = trampoline::make_detour(addr, id.0, registry::function_at(addr), BODY_BYTES, body)
+    let function = registry::function_at(addr);
+    let detour = trampoline::make_detour(addr, id.0, function, DetourSwitch::AtSite, BODY_BYTES, body)
         .ok_or_else(|| {
             let reason = if has_room { Reason::NotRelocatable } else { Reason::NoRoom };
             unprobeable(&symbol.name, addr, reason)
@@ -302,17 +303,18 @@ fn displace(
 ) -> Option<Switch> {
     let instructions = instructions?;
     let body = |at| x86::displaced(&instructions, at as u64);
-    let detour = trampoline::make_detour(addr, id.0, registry::function_at(addr), BODY_BYTES, body)?;
+    let function = registry::function_at(addr);
+    let detour = trampoline::make_detour(addr, id.0, function, DetourSwitch::InDetour, BODY_BYTES, body)?;
     let (len_bytes, on) = jump(addr, JUMP_BYTES, detour)?;
-    let thunk = CodeAddr(detour.0 - trampoline::THUNK_BYTES);
-    let call = CallSite::describe(detour, thunk, Encoding::OneByte).ok()?;
+    let first = Site::open(detour, 1).ok()?;
     let site = Site::open(addr, len_bytes).ok()?;
     if traps == Traps::Forbidden && site.split().is_some() {
         return None;
     }
     // SAFETY: whoever executes the jump executes the displaced instructions after it, and nobody stands between them.
     unsafe { site.patch(on) }.ok()?;
-    Some(Switch::Call(call))
+    let (on, off) = (u64::from(trampoline::DETOUR_ON), u64::from(trampoline::DETOUR_OFF));
+    Some(Switch::Word { site: first, on, off })
 }
 
 /// A jump from `addr` to `detour` that changes at most `len_bytes` bytes: how many, and which.

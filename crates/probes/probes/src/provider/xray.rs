@@ -10,7 +10,7 @@ use crate::{
     error::Reason,
     module::Module,
     registry::{self, Switch},
-    trampoline,
+    trampoline::{self, DetourSwitch},
 };
 use patch::{CodeAddr, PatchError, Site, callpatch, store};
 
@@ -100,7 +100,8 @@ fn add_return_sled(site: CodeAddr, function: CodeAddr, name: &str) -> Result<Pro
     let head = Site::open(site, 1).map_err(refused(name))?;
     let id = registry::reserve()?;
     let far = || unprobeable(name, site, Reason::NoRoom);
-    let detour = trampoline::make_detour(site, id.0, None, 1, |_| Some(vec![RET as u8])).ok_or_else(far)?;
+    let body = |_| Some(vec![RET as u8]);
+    let detour = trampoline::make_detour(site, id.0, None, DetourSwitch::AtSite, 1, body).ok_or_else(far)?;
     let displacement = callpatch::displacement(site.plus(1), detour).map_err(refused(name))?;
     write_unused(site.plus(1), 5, u64::from(patch::JMP_REL32) | u64::from(displacement) << 8, name)?;
     let switch = Switch::Word { site: head, on: 0x90, off: RET };
