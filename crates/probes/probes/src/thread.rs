@@ -45,8 +45,6 @@ pub struct ThreadState {
     pub timeline: Timeline,
     /// What handlers took, and the way to them. Written by its thread.
     pub handler_ticks: u64,
-    /// How many handlers that were. Written by its thread.
-    pub handlers_timed: u64,
     /// Sets of signals that its calls were given instead of the program's.
     pub mask_copies: MaskCopies,
 }
@@ -105,25 +103,10 @@ pub(crate) fn count(id: ProbeId) -> bool {
     true
 }
 
-/// What handlers took, of all threads: their ticks, and how many they were.
-pub(crate) fn handlers_timed() -> HandlersTimed {
-    let mut sum = HandlersTimed::default();
-    for state in all() {
-        let state = std::ptr::from_ref(state);
-        // SAFETY: states are never freed; the owner may write while single words are read.
-        unsafe {
-            sum.ticks += (&raw const (*state).handler_ticks).read_volatile();
-            sum.count += (&raw const (*state).handlers_timed).read_volatile();
-        }
-    }
-    sum
-}
-
-/// See [`handlers_timed`].
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct HandlersTimed {
-    pub(crate) ticks: u64,
-    pub(crate) count: u64,
+/// What handlers took, of all threads, in ticks.
+pub(crate) fn handlers_timed() -> u64 {
+    // SAFETY: states are never freed; the owner may write while a single word is read.
+    all().map(|state| unsafe { (&raw const state.handler_ticks).read_volatile() }).sum()
 }
 
 /// Entries of a function that all threads counted.
@@ -136,7 +119,6 @@ impl ThreadState {
     #[inline]
     pub(crate) fn note_handler(&mut self, start_ticks: u64) {
         self.handler_ticks += sys::ticks().saturating_sub(start_ticks) + costs::known().trampoline_ticks;
-        self.handlers_timed += 1;
     }
 
     /// What probes took of this thread so far: handlers by the clock, the rest at its cost on this machine.
@@ -177,7 +159,7 @@ impl ThreadState {
         self.records.clear();
         self.paths.clear();
         self.timeline.clear();
-        (self.handler_ticks, self.handlers_timed) = (0, 0);
+        self.handler_ticks = 0;
         (self.began_ticks, self.earlier_ticks) = (sys::ticks(), 0);
     }
 }
@@ -215,7 +197,6 @@ fn adopt() -> Option<&'static mut ThreadState> {
                     earlier_ticks: 0,
                     timeline: Timeline::new()?,
                     handler_ticks: 0,
-                    handlers_timed: 0,
                     mask_copies: MaskCopies::new(),
                 });
             }

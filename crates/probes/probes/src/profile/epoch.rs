@@ -80,14 +80,7 @@ fn run(mut seen: Option<Generation>) {
         }
         (cpu_at_pass, skipped) = (cpu, 0);
         let orders = governor::orders(&waiting);
-        let mut due = Vec::new();
-        waiting.retain(|function| {
-            let skip = !orders.may_open(*function);
-            if !skip {
-                due.push(*function);
-            }
-            skip
-        });
+        let mut due = orders.take_due(&mut waiting);
         let is_current = module::with_loader_locked(|generation| {
             let is_current = seen == Some(generation);
             if is_current {

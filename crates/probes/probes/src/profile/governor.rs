@@ -4,36 +4,48 @@
 //! measured on this machine ([`super::costs`]), and the processor time of the epoch thread. What an epoch spent too much the next
 //! ones spend less, so that the share is kept over a run, and not only from one epoch to the next.
 //!
-//! Two things can be changed. Measuring is kept down by opening only every nth shut window. Counting is a few ticks a call, which
+//! Two things can be changed. Measuring is kept down by opening fewer of the shut windows an epoch, in the order in which they shut, and
+//! for fewer long calls ([`thrift`]). Counting is a few ticks a call, which
 //! is much for a function that does little and is called all the time: such ones are switched off altogether, for some
 //! epochs, and on again for one. What they are called meanwhile is estimated from the rates before and after, in
 //! processor time; the error is what lies between the lowest and the highest rate ever seen, since a burst can have come and gone.
 //!
-//! Without a budget no probe is ever switched off, and counts are exact.
+//! Without a budget no probe is ever switched off, and counts are exact. Measuring is kept down all the same, to [`MEASURING_SHARE`].
 
 use super::{
     costs::{self, KnownCosts},
-    processor_time, settings, window,
+    processor_time, window,
 };
-use crate::{
-    ProbeId, registry,
-    thread::{self, HandlersTimed},
-};
+use crate::{ProbeId, registry, thread};
 use patch::sys;
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Instant,
 };
 
-/// What the handlers of a measured call are taken for before the first were timed.
-const FIRST_MEASURED_TICKS: f64 = 300.0;
+/// The share of the processor time that the handlers of measured calls may take, with a budget maybe less.
+const MEASURING_SHARE: f64 = 0.01;
+/// How much more or less is measured from one epoch to the next, and the most that is left out.
+const THRIFT_STEP: f64 = 1.25;
+const MOST_THRIFT: f64 = 1000.0;
 /// How many epochs of overspending are remembered, and how many of thrift.
 const MOST_DEBT: f64 = 50.0;
 const MOST_CREDIT: f64 = 2.0;
 /// For how many epochs a function is switched off at first, and at most.
 const OFF_EPOCHS: u32 = 4;
 const MOST_OFF_EPOCHS: u32 = 64;
+
+/// [`thrift`], in thousandths; 0: one. Written by the epoch thread.
+static THRIFT: AtomicU32 = AtomicU32::new(0);
+
+/// How many times less is measured than was asked for: at least 1.
+pub(super) fn thrift() -> f64 {
+    f64::from(THRIFT.load(Ordering::Relaxed).max(1000)) / 1000.0
+}
 
 static GOVERNOR: Mutex<Option<Governor>> = Mutex::new(None);
 
@@ -100,17 +112,14 @@ impl Pause {
 
 struct Governor {
     budget: Option<f64>,
-    stride: u32,
     round: u32,
     last_cpu_ns: u64,
     last_ticks: u64,
     last_time: Instant,
     /// The processor time of the epoch thread, whose the governor is.
     last_own_ns: u64,
-    last_handlers: HandlersTimed,
+    last_handlers: u64,
     costs: KnownCosts,
-    /// What one measured call takes, entry and exit.
-    measured_ticks: f64,
     /// What was allowed so far and not spent, in ticks; below zero: the other way round.
     credit_ticks: f64,
     /// Calls by function at the last epoch.
@@ -129,26 +138,31 @@ struct Called {
 /// What an epoch is to do.
 #[derive(Default)]
 pub(super) struct Orders {
-    stride: u32,
-    round: u32,
+    /// How many shut windows are opened.
+    opened: usize,
     off: Vec<u32>,
     on: Vec<u32>,
     are_off: Vec<u32>,
 }
 
 impl Orders {
-    /// Whether the shut window of a function may be opened.
-    pub(super) fn may_open(&self, function: u32) -> bool {
-        function.wrapping_add(self.round).is_multiple_of(self.stride.max(1))
-            && self.are_off.binary_search(&function).is_err()
+    /// Takes the functions out of `shut` whose windows are opened: those that have waited longest.
+    pub(super) fn take_due(&self, shut: &mut Vec<u32>) -> Vec<u32> {
+        let mut due = Vec::new();
+        shut.retain(|function| {
+            let opens = due.len() < self.opened && self.are_off.binary_search(function).is_err();
+            due.extend(opens.then_some(*function));
+            !opens
+        });
+        due
     }
 }
 
 /// Begins anew. Called by the epoch thread.
 pub(super) fn start(budget_percent: Option<f64>) {
+    THRIFT.store(0, Ordering::Relaxed);
     *governor() = Some(Governor {
         budget: budget_percent.map(|p| p / 100.0),
-        stride: 1,
         round: 0,
         last_cpu_ns: processor_time::process_ns(),
         last_ticks: sys::ticks(),
@@ -156,7 +170,6 @@ pub(super) fn start(budget_percent: Option<f64>) {
         last_own_ns: processor_time::thread_ns(),
         last_handlers: thread::handlers_timed(),
         costs: costs::measure(),
-        measured_ticks: FIRST_MEASURED_TICKS,
         credit_ticks: 0.0,
         counts: Vec::new(),
         pauses: BTreeMap::new(),
@@ -174,7 +187,7 @@ pub fn missed(function: u32) -> Missed {
 /// Looks at what the last epoch cost. `shut` are the windows that could be opened.
 pub(super) fn orders(shut: &[u32]) -> Orders {
     let mut governor = governor();
-    governor.as_mut().map_or_else(Orders::default, |g| g.orders(shut))
+    governor.as_mut().map_or_else(Orders::default, |g| g.orders(shut.len()))
 }
 
 /// Switches off and on what was ordered. To be called while no code can be unloaded.
@@ -193,24 +206,43 @@ fn carried(credit: f64, allowed: f64, spent: f64) -> f64 {
     (credit + allowed - spent).clamp(-MOST_DEBT * allowed, MOST_CREDIT * allowed)
 }
 
+/// The thrift after an epoch that took `spent` of what was `allowed`, and has everybody know.
+fn paced(thrift: f64, spent: f64, allowed: f64) -> f64 {
+    let step = (spent / allowed.max(1.0)).clamp(1.0 / THRIFT_STEP, THRIFT_STEP);
+    let thrift = (thrift * step).clamp(1.0, MOST_THRIFT);
+    THRIFT.store((thrift * 1000.0) as u32, Ordering::Relaxed);
+    thrift
+}
+
+/// How many of so many shut windows are opened.
+fn opened(shut: usize, thrift: f64) -> usize {
+    (shut as f64 / thrift).ceil() as usize
+}
+
 impl Governor {
-    fn orders(&mut self, shut: &[u32]) -> Orders {
+    fn orders(&mut self, shut: usize) -> Orders {
         self.round = self.round.wrapping_add(1);
-        let mut orders = Orders { stride: 1, round: self.round, ..Orders::default() };
-        let Some(budget) = self.budget else { return orders };
         let (cpu_ns, ticks, time) = (processor_time::process_ns(), sys::ticks(), Instant::now());
         let used_ns = cpu_ns.saturating_sub(self.last_cpu_ns).max(1);
         let elapsed_ns = time.duration_since(self.last_time).as_nanos().max(1) as f64;
         let ticks_per_ns = ticks.saturating_sub(self.last_ticks) as f64 / elapsed_ns;
         (self.last_cpu_ns, self.last_ticks, self.last_time) = (cpu_ns, ticks, time);
+        let used_ticks = used_ns as f64 * ticks_per_ns;
+        let in_handlers = self.in_handlers();
+        let measuring_ticks = MEASURING_SHARE * used_ticks;
+        let Some(budget) = self.budget else {
+            let thrift = paced(thrift(), in_handlers, measuring_ticks);
+            return Orders { opened: opened(shut, thrift), ..Orders::default() };
+        };
         let calls = self.calls_of_epoch();
-        let spent_ticks = self.spent(&calls, ticks_per_ns);
-        let allowed_ticks = budget * used_ns as f64 * ticks_per_ns;
+        let own_ticks = self.own_ns() * ticks_per_ns;
+        let spent_ticks = in_handlers + own_ticks + calls.iter().map(|c| c.ticks).sum::<f64>();
+        let allowed_ticks = budget * used_ticks;
         self.credit_ticks = carried(self.credit_ticks, allowed_ticks, spent_ticks);
         let half_ticks = ((allowed_ticks + self.credit_ticks) / 2.0).max(0.0);
-        self.pace(shut.len(), half_ticks);
+        let thrift = paced(thrift(), in_handlers, (half_ticks - own_ticks).min(measuring_ticks));
+        let mut orders = Orders { opened: opened(shut, thrift), ..Orders::default() };
         self.pause(&mut orders, calls, half_ticks, used_ns, cpu_ns);
-        orders.stride = self.stride;
         orders.are_off = self.pauses.iter().filter(|(_, p)| p.is_off).map(|(f, _)| *f).collect();
         orders
     }
@@ -237,30 +269,16 @@ impl Governor {
         called
     }
 
-    /// What the probes took since the last epoch, and this thread.
-    fn spent(&mut self, called: &[Called], ticks_per_ns: f64) -> f64 {
-        let (handlers, own_ns) = (thread::handlers_timed(), processor_time::thread_ns());
-        let count = handlers.count.saturating_sub(self.last_handlers.count) as f64;
-        let in_handlers = handlers.ticks.saturating_sub(self.last_handlers.ticks) as f64;
-        let own_ticks = own_ns.saturating_sub(self.last_own_ns) as f64 * ticks_per_ns;
-        (self.last_handlers, self.last_own_ns) = (handlers, own_ns);
-        let measured = in_handlers;
-        if count > 0.0 {
-            // Of an entry and an exit; slowly, since an epoch may have few.
-            self.measured_ticks += (2.0 * measured / count - self.measured_ticks) / 8.0;
-        }
-        measured + own_ticks + called.iter().map(|c| c.ticks).sum::<f64>()
+    /// What handlers took since the last epoch.
+    fn in_handlers(&mut self) -> f64 {
+        let handlers = thread::handlers_timed();
+        handlers.saturating_sub(std::mem::replace(&mut self.last_handlers, handlers)) as f64
     }
 
-    /// Which share of the shut windows opens: one in `stride`.
-    fn pace(&mut self, shut: usize, allowed_ticks: f64) {
-        let samples = f64::from(settings::current().and_then(|s| s.sample).unwrap_or(10));
-        let cost = shut as f64 / f64::from(self.stride) * samples * self.measured_ticks;
-        if cost > allowed_ticks {
-            self.stride = (self.stride * 2).min(1 << 16);
-        } else if cost < allowed_ticks / 4.0 && self.stride > 1 {
-            self.stride /= 2;
-        }
+    /// The processor time of this thread since the last epoch.
+    fn own_ns(&mut self) -> f64 {
+        let own_ns = processor_time::thread_ns();
+        own_ns.saturating_sub(std::mem::replace(&mut self.last_own_ns, own_ns)) as f64
     }
 
     /// Which functions are switched off and on.
@@ -328,6 +346,26 @@ mod tests {
         (pause.is_off, pause.waiting_ns) = (false, 2_000_000);
         pause.book(0.001);
         assert_eq!(pause.missed(9_000_000), Missed { calls: 3_000.0, variance: 4e6 });
+    }
+
+    #[test]
+    fn windows_open_in_the_order_in_which_they_shut() {
+        let orders = Orders { opened: 2, are_off: vec![5], ..Orders::default() };
+        let mut shut = vec![9, 5, 1, 7];
+        assert_eq!((orders.take_due(&mut shut), shut), (vec![9, 1], vec![5, 7]));
+        assert_eq!((opened(0, 8.0), opened(3, 8.0), opened(17, 8.0), opened(17, 1.0)), (0, 1, 3, 17));
+    }
+
+    #[test]
+    fn measuring_takes_what_is_allowed_after_a_while() {
+        // A hundred functions, all called all the time, cost ten times as much as is allowed if all windows open.
+        let (mut thrift, mut spent) = (1.0, 0.0);
+        for _ in 0..50 {
+            spent = 10_000.0 * opened(100, thrift) as f64 / 100.0;
+            thrift = paced(thrift, spent, 1000.0);
+        }
+        assert!((spent - 1000.0).abs() <= 300.0, "{spent}");
+        assert_eq!(paced(1.0, 10.0, 1000.0), 1.0, "never more than was asked for");
     }
 
     #[test]

@@ -156,6 +156,8 @@ pub struct Strata {
     /// Calls that measured ones stand for.
     measured: f64,
     sum: Scaled,
+    /// The latencies of long calls.
+    long_ticks: f64,
 }
 
 impl Strata {
@@ -183,10 +185,10 @@ impl Strata {
             Factors { short: each, long: each }
         };
         self.sum.total_ticks += clusters.ticks as f64 * factor;
-        self.sum.latency_ticks += factors.scale(
-            now.total_ticks.saturating_sub(self.until.total_ticks),
-            now.long_ticks.saturating_sub(self.until.long_ticks),
-        );
+        let long_ticks = now.long_ticks.saturating_sub(self.until.long_ticks);
+        self.sum.latency_ticks +=
+            factors.scale(now.total_ticks.saturating_sub(self.until.total_ticks), long_ticks);
+        self.long_ticks += long_ticks as f64 * factors.long;
         self.sum.variance += factor * factor * clusters.spread() * (1.0 - covered / weight).max(0.0);
         self.measured += weight;
         self.unmeasured = calls - weight;
@@ -194,10 +196,10 @@ impl Strata {
         Some(factors)
     }
 
-    /// The latencies of the calls so far.
+    /// The latencies of the long calls so far.
     #[must_use]
-    pub fn latency_ticks(&self) -> f64 {
-        self.sum.latency_ticks
+    pub fn long_ticks(&self) -> f64 {
+        self.long_ticks
     }
 
     /// By what figures are multiplied so that they are those of all calls of the thread: those that no measured one stands for are

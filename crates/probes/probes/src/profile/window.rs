@@ -3,13 +3,14 @@
 //! The window is the function's gate ([`crate::probe_table::gate`]): while it is shut, a thunk counts and
 //! goes on. The epoch thread opens it again. From one opening to the next is a stratum of [`super::strata`], in each thread.
 //!
-//! A window opens for as many calls as were asked for, and for more where calls are long: for as many as would fit if they took
-//! [`LONG_TICKS`] each. So calls that are longer are all measured, and measuring takes a hundredth of a function's time.
+//! A window opens for as many calls as were asked for, and for more where calls are long: for as many as would fit into the time of those
+//! that take [`LONG_TICKS`] or more if they took just that. So calls that are longer are all measured, and measuring takes a hundredth of
+//! a function's time. Where all that is too much, fewer windows open, and for fewer calls ([`super::governor`]).
 //!
 //! Only where the governor ([`super::governor`]) had to switch a probe off altogether are calls an estimate.
 
 use super::{
-    settings,
+    governor, settings,
     strata::{Factors, LONG_TICKS, Measured, Scaled, Strata},
 };
 use crate::{
@@ -17,10 +18,7 @@ use crate::{
     thread::{self, ThreadState},
 };
 use patch::{arena, sys};
-use std::{
-    collections::HashMap,
-    sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering},
-};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 /// The most calls that it opens for beyond those that were asked for.
 const MOST_SAMPLES: i32 = 1000;
@@ -139,24 +137,30 @@ pub fn measured(state: &ThreadState, function: u32) -> Measured {
 /// Ends the strata of functions; to be called by the epoch thread before it opens their windows again.
 pub fn settle(functions: &[u32]) {
     let mut took = vec![0.0; functions.len()];
-    let mut factors: HashMap<u32, Factors> = HashMap::new();
+    // By function: those that have some are looked up for each path.
+    let mut factors: Vec<Option<Factors>> = vec![None; registry::function_count() as usize];
     for state in thread::all() {
-        factors.clear();
+        let mut is_any = false;
         for (function, took) in functions.iter().zip(&mut took) {
             // SAFETY: the epoch thread alone writes it.
             let strata = unsafe { &mut *state.records.strata(*function) };
-            let before = strata.latency_ticks();
-            factors.extend(strata.end(measured(state, *function)).map(|factors| (*function, factors)));
-            *took += strata.latency_ticks() - before;
+            let before = strata.long_ticks();
+            let ended = strata.end(measured(state, *function));
+            is_any |= ended.is_some();
+            if let Some(factors) = factors.get_mut(*function as usize) {
+                *factors = ended;
+            }
+            *took += strata.long_ticks() - before;
         }
         // Most of many threads wait.
-        if !factors.is_empty() {
-            state.paths.settle(|function| factors.get(&function).copied());
+        if is_any {
+            state.paths.settle(|function| factors.get(function as usize).copied().flatten());
         }
     }
+    let thrift = governor::thrift();
     for (function, took) in functions.iter().zip(took) {
         if let Some(window) = window(*function) {
-            let more = ((took / LONG_TICKS as f64) as i32).min(MOST_SAMPLES);
+            let more = ((took / LONG_TICKS as f64 / thrift) as i32).min(MOST_SAMPLES);
             window.opens_for.store(more, Ordering::Relaxed);
         }
     }
