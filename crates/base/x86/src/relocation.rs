@@ -87,11 +87,15 @@ impl Instruction {
         matches!(self.transfer(), Transfer::Call(_) | Transfer::CallIndirect)
     }
 
-    /// Appends to `code`, which is for the address `to`, what this call does at its own address: the address after it is pushed
-    /// from behind the jump that goes where the call does.
+    /// Appends to `code`, which is for the address `to`, what this call does at its own address. A call of ours pushes an address first,
+    /// in whose place that after the call is put: where one was pushed without a call, the processor would predict its return wrong and
+    /// those of all callers as well.
     fn append_call(&self, code: &mut Vec<u8>, to: u64) -> Option<()> {
-        /// push [rip + the bytes of the jump]
-        const PUSH: [u8; 6] = [0xff, 0x35, 0, 0, 0, 0];
+        /// call over the byte behind it; what calls the very next instruction counts as no call. int3
+        const CALL: [u8; 6] = [0xe8, 1, 0, 0, 0, 0xcc];
+        /// mov dword ptr [rsp], ...; mov dword ptr [rsp + 4], ...
+        const LOW: [u8; 3] = [0xc7, 0x04, 0x24];
+        const HIGH: [u8; 4] = [0xc7, 0x44, 0x24, 4];
         let jump = match self.transfer() {
             Transfer::Call(target) => iced_x86::Instruction::with_branch(Code::Jmp_rel32_64, target).ok()?,
             _ if self.inner.op0_kind() == OpKind::Register => {
@@ -107,16 +111,15 @@ impl Instruction {
                 jump
             }
         };
-        let at = code.len() + PUSH.len();
+        let (low, high) = (self.next() as u32, (self.next() >> 32) as u32);
+        code.extend(CALL);
+        code.extend(LOW);
+        code.extend(low.to_le_bytes());
+        code.extend(HIGH);
+        code.extend(high.to_le_bytes());
         let mut encoder = Encoder::new(64);
-        encoder.encode(&jump, to.wrapping_add(at as u64)).ok()?;
-        let jump = encoder.take_buffer();
-        code.extend(PUSH);
-        if let Some(distance) = code.last_chunk_mut::<DISPLACEMENT_BYTES>() {
-            *distance = (jump.len() as u32).to_le_bytes();
-        }
-        code.extend(jump);
-        code.extend(self.next().to_le_bytes());
+        encoder.encode(&jump, to.wrapping_add(code.len() as u64)).ok()?;
+        code.extend(encoder.take_buffer());
         Some(())
     }
 
