@@ -56,6 +56,28 @@ fn check_waits(row: &Value) {
     assert!(number(row, "max_ns") >= 20e6 && number(row, "p50_ns") < number(row, "p99_ns"), "{row}");
 }
 
+/// Of each row the names of its figures.
+fn keys(functions: &Value) -> Vec<Vec<&String>> {
+    let rows = functions.as_array().expect("an array");
+    rows.iter().map(|row| row.as_object().expect("an object").keys().collect()).collect()
+}
+
+#[test]
+fn rows_have_the_same_figures_however_calls_are_sampled() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let program = build(dir.path());
+    let program = program.to_str().expect("UTF-8");
+    let by = |options: &[&str]| {
+        let outcome = probe(&[&["--json"], options].concat(), &[program]);
+        serde_json::from_str::<Value>(&outcome.out()).expect("JSON")
+    };
+    let (sampled, all, kept_down) = (by(&[]), by(&["--sample", "all"]), by(&["--budget", "3%"]));
+    let expect = keys(&sampled)[0].clone();
+    for functions in [&sampled, &all, &kept_down] {
+        assert!(keys(functions).iter().all(|keys| *keys == expect), "{functions}");
+    }
+}
+
 #[test]
 fn every_call_of_a_cplusplus_program_is_counted() {
     let dir = tempfile::tempdir().expect("a temporary directory");
