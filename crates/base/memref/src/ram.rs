@@ -1,3 +1,5 @@
+//! Where a machine has its main memory.
+
 use core::ops::Range;
 
 /// Where the main memory of a PC lies among its physical addresses: in one piece from 0 on, or in two, if it is so large that a part

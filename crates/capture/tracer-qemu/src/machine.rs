@@ -540,7 +540,7 @@ impl Machine {
         }
         // SAFETY: QEMU's description of that access's place, in its callback.
         let told = unsafe { (self.api.hwaddr_phys_addr)(place) };
-        // SAFETY: the same.
+        // SAFETY: QEMU's description is good until the callback ends.
         if told >= self.offsets_from && !unsafe { (self.api.hwaddr_is_io)(place) } {
             return Some((self.options.ram.addr(told), place));
         }
@@ -573,7 +573,8 @@ impl Machine {
         let size = 1usize << form.size_shift;
         let of_kind = if form.store { self.options.stores } else { self.options.loads };
         let task_switch = form.store && self.tasks.is_watched(addr);
-        if !(self.on && of_kind) && !task_switch {
+        let wanted = self.on && of_kind;
+        if !wanted && !task_switch {
             return;
         }
         let Some((physical, place)) = self.physical(info, addr) else { return };
@@ -584,8 +585,8 @@ impl Machine {
         let outside =
             |span: &Option<NumberRange>, at: u64| span.as_ref().is_some_and(|span| !span.contains(&at));
         // The store that makes a task the present one is its own.
-        if !(self.on && of_kind) || outside(&self.options.phys, physical) || outside(&self.options.virt, addr)
-        {
+        let wanted = self.on && of_kind;
+        if !wanted || outside(&self.options.phys, physical) || outside(&self.options.virt, addr) {
             return;
         }
         if !self.entered {
