@@ -34,7 +34,7 @@ impl Pages {
     }
 
     /// Adds counts of a page.
-    pub(crate) fn add_count(&mut self, process: ProcessId, page: VirtAddr, count: Count) {
+    pub fn add_count(&mut self, process: ProcessId, page: VirtAddr, count: Count) {
         let number = page.page_number();
         let leaf = self.leaves.entry((process, number / LEAF as u64));
         let leaf = leaf.or_insert_with(|| Box::new([Count::default(); LEAF]));

@@ -623,6 +623,7 @@ fn says_who(trace: &Trace, dir: &Path) {
         assert!(page.contains(&format!("\"{name}\"")), "{name}");
     }
     assert!(!page.contains("[unknown]"));
+    assert!(page.contains("\"label\":\"physical memory  0x"));
     let lines = trace.ask("dump", &["--stream", "physical", "--range", "1000000..1000100"]).out();
     assert_eq!(lines.lines().count(), 100);
     assert!(lines.lines().all(|line| line.contains(" cpu 0 ") && line.contains(" physical 0x")), "{lines}");

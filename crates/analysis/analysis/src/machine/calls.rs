@@ -623,8 +623,14 @@ mod tests {
             let ip = VirtAddr(TEXT + 0x100 * function as u64 + 7);
             let access = Access { cycle: self.cycle, ip, addr: VirtAddr(addr), size, kind };
             let owner = Owner { process: None, name: "task".into() };
-            let by =
-                OwnedBy { cpu: 0, owner: &owner, number: 0, image: ImageId::NONE, mode: GuestMode::Kernel };
+            let by = OwnedBy {
+                cpu: 0,
+                index: 0,
+                owner: &owner,
+                number: 0,
+                image: ImageId::NONE,
+                mode: GuestMode::Kernel,
+            };
             let mut node = self.calls.access(by, &access);
             let mut found = Vec::new();
             while node != 0 {

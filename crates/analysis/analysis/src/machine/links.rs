@@ -3,12 +3,14 @@
 use std::cmp::Reverse;
 use std::rc::Rc;
 
+use memref::VirtAddr;
 use trace_format::Trace;
 
 use super::names::{GuestNames, Named};
 use super::process::{GuestMode, walk_owned};
 use super::programs::ProgramPlaces;
 use super::symbols::GuestSymbols;
+use super::walk::Places;
 use crate::links::GatheredCounts;
 use crate::{AccessRow, Count, Error, PairRow};
 
@@ -21,7 +23,7 @@ pub struct GuestLinks {
     pub variables: Vec<(GuestMode, String)>,
     /// By variable and function, in this order.
     pub pairs: Vec<(GuestPair, Count)>,
-    /// By page of virtual memory and variable; of a page the most accessed variable comes first.
+    /// By page of physical memory and variable; of a page the most accessed variable comes first. Devices have none.
     pub pages: Vec<(GuestPage, Count)>,
 }
 
@@ -34,7 +36,7 @@ pub struct GuestPair {
     pub function: usize,
 }
 
-/// A variable on a page.
+/// A variable on a page of physical memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuestPage {
     /// The page's number.
@@ -54,15 +56,25 @@ impl GuestLinks {
         let mut variables = GuestNames::with_symbols(trace, symbols, Named::Variable, programs)?;
         let mut pairs = GatheredCounts::default();
         let mut pages = GatheredCounts::default();
+        let places = trace.threads().iter().map(|record| Places::new(trace, record.thread));
+        let mut places = places.collect::<Result<Vec<_>, _>>()?;
+        let mut failed = Ok(());
         walk_owned(trace, |by, access| {
             let function = functions.near(by, access.ip);
             let variable = variables.near(by, access.addr);
             let mut count = Count::default();
             count.add(access);
-            let page = access.addr.page_number();
             pairs.add(GuestPair { variable, function }, (variable as u64) << 32 | function as u64, count);
-            pages.add(GuestPage { page, variable }, (variable as u64) << 40 ^ page, count);
+            let places = &mut places[by.cpu];
+            if let Err(error) = places.go_to(by.index) {
+                failed = Err(error);
+            }
+            if let Some([first, _]) = places.physical.ranges(access) {
+                let page = VirtAddr(first.start).page_number();
+                pages.add(GuestPage { page, variable }, (variable as u64) << 40 ^ page, count);
+            }
         })?;
+        failed?;
         let mut pairs: Vec<(GuestPair, Count)> = pairs.all().into_iter().collect();
         pairs.sort_unstable_by_key(|(pair, _)| *pair);
         let mut pages: Vec<(GuestPage, Count)> = pages.all().into_iter().collect();

@@ -165,8 +165,10 @@ pub(super) struct OwnedAccesses {
     cpu_count: usize,
     seen_kernel: bool,
     cursor: AccessCursor,
-    /// What was read, and where the next one stands in it.
+    /// What was read, and the number of its first access.
     block: Vec<Access>,
+    first_index: u64,
+    /// Where the next one stands in it.
     at: usize,
 }
 
@@ -175,6 +177,8 @@ pub(super) struct OwnedAccesses {
 pub(super) struct OwnedBy<'a> {
     /// The vCPU's number.
     pub(super) cpu: usize,
+    /// The access's number among the vCPU's.
+    pub(super) index: u64,
     pub(super) owner: &'a Owner,
     /// Another one with each change of the owner.
     pub(super) number: usize,
@@ -196,6 +200,7 @@ impl OwnedAccesses {
             seen_kernel: false,
             cursor: trace.shard(thread).accesses(&Filter::default()),
             block: Vec::new(),
+            first_index: 0,
             at: 0,
         };
         accesses.fill()?;
@@ -208,6 +213,7 @@ impl OwnedAccesses {
             let Some(block) = self.cursor.next_block()? else { return Ok(()) };
             self.block.clear();
             self.block.extend_from_slice(block);
+            self.first_index = self.cursor.first_index();
             self.at = 0;
         }
         Ok(())
@@ -229,8 +235,14 @@ impl OwnedAccesses {
                 self.next = self.turns.next();
             }
             let mode = GuestMode::of(access.ip, &mut self.seen_kernel);
-            let by =
-                OwnedBy { cpu: self.cpu, owner: &self.owner, number: self.number, image: self.image, mode };
+            let by = OwnedBy {
+                cpu: self.cpu,
+                index: self.first_index + self.at as u64,
+                owner: &self.owner,
+                number: self.number,
+                image: self.image,
+                mode,
+            };
             each(by, &access);
             self.at += 1;
             self.fill()?;

@@ -1,8 +1,10 @@
 //! The heat map of a machine: its physical memory.
 
+use std::ops::Range;
+
 use analysis::machine::{Machine, walk};
 use analysis::{Pages, Session};
-use memref::{Access, ProcessId, RegionKind, VirtAddr};
+use memref::{Access, ProcessId, RamLayout, RegionKind, VirtAddr};
 
 use super::{HeatMapLayout, MapRegion, Only};
 use crate::Error;
@@ -23,13 +25,19 @@ pub fn physical_memory(session: &Session, machine: &Machine, only: Only) -> Resu
             }
         })?;
     }
-    let region = MapRegion {
+    Ok(HeatMapLayout::new(crate::title(session), &physical_regions(machine, end), &pages, only))
+}
+
+/// The pieces of a machine's memory, up to the address behind the last access where it is not known how much there is.
+pub(crate) fn physical_regions(machine: &Machine, end: u64) -> Vec<MapRegion> {
+    let ram = if end > machine.ram.end() { RamLayout::new(end, end) } else { machine.ram };
+    let region = |piece: Range<u64>| MapRegion {
         process: ProcessId(0),
-        start: VirtAddr(0),
-        len: end.next_multiple_of(VirtAddr::PAGE_BYTES),
+        start: VirtAddr(piece.start),
+        len: (piece.end - piece.start).next_multiple_of(VirtAddr::PAGE_BYTES),
         kind: RegionKind::Anonymous,
         traced: true,
         name: "physical memory".into(),
     };
-    Ok(HeatMapLayout::new(crate::title(session), &[region], &pages, only))
+    ram.addrs(0..ram.bytes()).map(region).collect()
 }

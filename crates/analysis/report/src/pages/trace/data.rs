@@ -4,17 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
-use analysis::machine::{GuestLinks, GuestPage, GuestPair};
+use analysis::machine::{GuestLinks, GuestPage, GuestPair, Machine};
 use analysis::{
-    AccessedThing, By, Count, InnermostFunction, InnermostFunctions, PageLink, ThingId, coverage,
+    AccessedThing, By, Count, InnermostFunction, InnermostFunctions, PageLink, Pages, ThingId, coverage,
 };
-use memref::{AllocationKind, ProcessId};
+use memref::{AllocationKind, ProcessId, VirtAddr};
 use serde_json::{Value, json};
 use symbols::{BlockState, CodeId, Resolver, SiteId, VariableKind};
 
 use super::source::Excerpts;
 use crate::export::Figures;
-use crate::heatmap::{HeatMapLayout, LayoutPart, Only};
+use crate::heatmap::{HeatMapLayout, LayoutPart, Only, physical_regions};
 
 /// Things that are named on a page of the heat map.
 const NAMES_A_PAGE: usize = 3;
@@ -59,7 +59,8 @@ pub(super) fn of(figures: &Figures<'_>, guest: Option<&GuestLinks>) -> String {
             thing: page.variable as u64,
             count: *count,
         };
-        pages(figures, guest.pages.iter().map(of_page), &mut page);
+        let layout = physical_layout(figures, guest);
+        pages(&layout, guest.pages.iter().map(of_page), &mut page);
     } else {
         let things = things(figures, &sites, &mut page, &mut names);
         variables(figures, &things, &mut page, &mut names);
@@ -70,7 +71,9 @@ pub(super) fn of(figures: &Figures<'_>, guest: Option<&GuestLinks>) -> String {
             thing: things.get(link.thing),
             count: link.count,
         };
-        pages(figures, figures.links.by_page().into_iter().map(of_page), &mut page);
+        let layout =
+            HeatMapLayout::new(figures.title(), &figures.regions(), figures.tally.pages(), Only::All);
+        pages(&layout, figures.links.by_page().into_iter().map(of_page), &mut page);
     }
     files(&places, &mut page, &mut names);
     let mut text = format!("{{\"head\":{}", head(figures, guest.is_some()));
@@ -444,9 +447,19 @@ struct PageShare {
     count: Count,
 }
 
+/// Where the pages of a machine's memory are.
+fn physical_layout(figures: &Figures<'_>, guest: &GuestLinks) -> HeatMapLayout {
+    let mut counted = Pages::default();
+    for (GuestPage { page, .. }, count) in &guest.pages {
+        counted.add_count(ProcessId(0), VirtAddr(page * VirtAddr::PAGE_BYTES), *count);
+    }
+    let end = guest.pages.last().map_or(0, |(page, _)| (page.page + 1) * VirtAddr::PAGE_BYTES);
+    let regions = Machine::of(figures.session).map(|machine| physical_regions(&machine, end));
+    HeatMapLayout::new(figures.title(), &regions.unwrap_or_default(), &counted, Only::All)
+}
+
 /// The heat map: its parts from top to bottom, and the pages that were accessed. Shares of a page come together, the greatest first.
-fn pages(figures: &Figures<'_>, shares: impl Iterator<Item = PageShare>, page: &mut PageColumns) {
-    let layout = HeatMapLayout::new(figures.title(), &figures.regions(), figures.tally.pages(), Only::All);
+fn pages(layout: &HeatMapLayout, shares: impl Iterator<Item = PageShare>, page: &mut PageColumns) {
     let parts: Vec<Value> = layout
         .parts
         .iter()

@@ -126,7 +126,7 @@ const drawOverview = () => {
     `<div class="card"><h2>How to read this</h2><p>An access is a <b>load</b> (it reads), a <b>store</b> (it writes) or a <b>modify</b> (one instruction that ` +
     `reads and writes back). ` + (D.head.machine ?
     `A share is the part of all the machine's accesses. Functions and variables are those of the guest's kernel, and of the programs whose files were ` +
-    `given (--guest-program); what has no name stands in brackets. Every name leads to who accesses it. Addresses are virtual.` :
+    `given (--guest-program); what has no name stands in brackets. Every name leads to who accesses it. The heat map is of physical memory.` :
     `A share is the part of all the program's accesses. A block's name says how it was allocated, as which one of the process, and where: ` +
     `<code>&lt;malloc0014@make+23&gt;</code> is the 14th block, by malloc, called 23 bytes into <code>make</code>; <code>&lt;freed:0014@...&gt;</code> is the ` +
     `same block after its release. Every name leads to who accesses it and at which lines. What every program has - the C library, the dynamic linker, and memtap's own - is left away in the tables unless you ask for it; totals and shares have it.`) + `</p></div></div>`;
@@ -159,7 +159,7 @@ const setView = to => {
   flame.hidden = to !== "flame";
   document.getElementById("heat").hidden = to !== "heat";
   document.getElementById("grid").hidden = !table;
-  document.getElementById("system-label").hidden = !table || !table.system;
+  document.getElementById("system-label").hidden = !table || !table.system || D.head.machine;
   document.getElementById("memory-label").hidden = to !== "variable";
   shown.textContent = "";
   grid.chosen = -1;

@@ -33,7 +33,7 @@ const grid = {
   fill() {
     const table = TABLES[this.kind], words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
     const memory = this.kind === "variable" && memoryKind.value !== "" ? Number(memoryKind.value) : -1;
-    const hidden = table.system && !withSystem.checked;
+    const hidden = table.system && !withSystem.checked && !D.head.machine;
     const nameOf = table.columns[0].value, source = this.kind === "line" ? table.columns[1].value : null;
     let rows = new Uint32Array(table.rows), n = 0;
     for (let row = 0; row < table.rows; row++) {
