@@ -195,16 +195,14 @@ impl TraceMap {
     }
 
     fn nearest_in(&self, wanted: &Wanted<'_>, frame: &MapFrame) -> Result<Option<FoundAccess>, Error> {
-        let mut cursor = frame.accesses(&self.session);
-        let mut entry = frame.entries.start;
+        let mut cursor = frame.accesses(&self.session)?;
         let mut last = None;
-        while let Some(accesses) = cursor.next_block()? {
+        while let Some((first, accesses)) = cursor.next_block()? {
             if wanted.over.load(Ordering::Relaxed) {
                 return Err(Error::Output(std::io::ErrorKind::Interrupted.into()));
             }
-            for &access in accesses {
+            for (entry, &access) in (first..).zip(accesses) {
                 let found = FoundAccess { cycle: access.cycle, thread: frame.thread, entry, access };
-                entry += 1;
                 if wanted.admits(&found) {
                     if wanted.way == Way::Next {
                         return Ok(Some(found));
@@ -218,10 +216,15 @@ impl TraceMap {
 
     /// An access as JSON, with names as they were then.
     fn named_access(&self, found: &FoundAccess) -> Result<Value, Error> {
-        let mut namer = AccessNamer { access: found.access, names: None };
-        let filter = Filter { index: Some(found.entry..found.entry + 1), ..Filter::default() };
-        self.session.replay(&filter, Some(found.thread), &mut namer)?;
-        let names = namer.names.unwrap_or_default();
+        let names = if self.is_machine {
+            let [function, variable] = self.machine_names(&found.access, found.thread)?;
+            AccessNames { variable, function, line: None }
+        } else {
+            let mut namer = AccessNamer { access: found.access, names: None };
+            let filter = Filter { index: Some(found.entry..found.entry + 1), ..Filter::default() };
+            self.session.replay(&filter, Some(found.thread), &mut namer)?;
+            namer.names.unwrap_or_default()
+        };
         let kind = match found.access.kind {
             AccessKind::Load => "load",
             AccessKind::Store => "store",

@@ -9,8 +9,8 @@ pub enum Error {
     /// The trace can't be read.
     #[error(transparent)]
     Analysis(#[from] analysis::Error),
-    /// It is that of a machine.
-    #[error("the trace of a machine can't be viewed; memtap heatmap draws its physical memory")]
+    /// One of two is that of a machine.
+    #[error("the traces of machines are shown one at a time")]
     Machine,
     /// It has nothing to show.
     #[error("the trace has no accesses, so there is nothing to see")]

@@ -11,9 +11,11 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use analysis::Session;
 use memref::{Access, AccessKind, ProcessId, ThreadId};
-use trace_format::{AccessCursor, Filter, PageIndex, StreamKind};
+use trace_format::{Filter, PageCell, PageIndex, StreamKind};
 
 use crate::error::Error;
+use crate::machine::MachineCounter;
+use crate::shown::ShownAccesses;
 
 /// Parts that a frame's time is counted in.
 pub(crate) const SLICES: u64 = 64;
@@ -44,6 +46,8 @@ pub(crate) struct MapFrame {
     /// Bits of its pages' size in `cells`.
     pub(crate) shift: u8,
     pub(crate) cells: Box<[MapCell]>,
+    /// Of a vCPU: its pages are those of physical memory.
+    pub(crate) physical: bool,
     /// Its accesses could not be read.
     pub(crate) unreadable: bool,
     slices: OnceLock<Box<[MapCell]>>,
@@ -70,9 +74,9 @@ impl MapFrame {
     }
 
     /// Its accesses.
-    pub(crate) fn accesses(&self, session: &Session) -> AccessCursor {
+    pub(crate) fn accesses(&self, session: &Session) -> Result<ShownAccesses, analysis::Error> {
         let filter = Filter { index: Some(self.entries.clone()), ..Filter::default() };
-        session.trace().shard(self.thread).accesses(&filter)
+        ShownAccesses::new(session, self.thread, &filter, self.physical)
     }
 }
 
@@ -100,8 +104,35 @@ pub(crate) struct MapFrames {
 impl MapFrames {
     /// Of a trace with its index.
     pub(crate) fn new(session: &Session, index: &PageIndex) -> Result<Self, Error> {
-        let trace = session.trace();
         let mut cells = index.cells().map_err(Error::NoIndex)?.into_iter();
+        let of_frame = |_: ThreadId, _: &Range<u64>| {
+            Ok(cells.next().map(|(shift, cells)| (shift, cells.iter().map(cell_of).collect::<Vec<_>>())))
+        };
+        Self::with_cells(session, false, of_frame)
+    }
+
+    /// Of a machine, whose physical pages no index has: all of it is read. `progress` is told how many of how many frames are.
+    pub(crate) fn of_machine(
+        session: &Session,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, Error> {
+        let mut counter = MachineCounter::new(session);
+        let (mut done, all) = (0, counter.frames());
+        Self::with_cells(session, true, |thread, entries| {
+            let cells = counter.cells(thread, entries)?;
+            done += 1;
+            progress(done, all);
+            Ok(Some((PAGE_SHIFT, cells)))
+        })
+    }
+
+    /// `cells` gives those of each frame, in their order: the thread, and the numbers of its accesses.
+    fn with_cells(
+        session: &Session,
+        physical: bool,
+        mut cells: impl FnMut(ThreadId, &Range<u64>) -> Result<Option<(u8, Vec<MapCell>)>, analysis::Error>,
+    ) -> Result<Self, Error> {
+        let trace = session.trace();
         let mut frames = Vec::new();
         for info in trace.streams() {
             let kind = StreamKind::from_guid(info.description.entry_type.guid);
@@ -114,21 +145,18 @@ impl MapFrames {
             }
             let process = trace.shard(thread).process();
             for segment in (0..reader.segments()).filter_map(|place| reader.segment(place)) {
-                let Some((shift, counted)) = cells.next() else { break };
+                let entries = segment.first_index..segment.first_index + segment.entries;
+                let Some((shift, counted)) = cells(thread, &entries)? else { break };
                 let interval = segment.bounds.cycles;
-                let cell = |cell: &trace_format::PageCell| MapCell {
-                    page: cell.page,
-                    counts: cell.counts,
-                    slice: 0,
-                };
                 frames.push(MapFrame {
                     process,
                     thread,
-                    entries: segment.first_index..segment.first_index + segment.entries,
+                    entries,
+                    physical,
                     cycles: interval.min..interval.max.saturating_add(1),
                     shift,
                     unreadable: counted.is_empty() && segment.entries > 0,
-                    cells: counted.iter().filter(|cell| cell.counts != [0; 3]).map(cell).collect(),
+                    cells: counted.into_iter().filter(|cell| cell.counts != [0; 3]).collect(),
                     slices: OnceLock::new(),
                 });
             }
@@ -191,12 +219,16 @@ impl MapFrames {
     }
 }
 
+fn cell_of(cell: &PageCell) -> MapCell {
+    MapCell { page: cell.page, counts: cell.counts, slice: 0 }
+}
+
 /// A frame's cells by parts of its time; `None` where it can't be read.
 fn slices(session: &Session, frame: &MapFrame) -> Option<Box<[MapCell]>> {
-    let mut cursor = frame.accesses(session);
+    let mut cursor = frame.accesses(session).ok()?;
     let mut counts: std::collections::HashMap<(u16, u64), [u32; 3]> = std::collections::HashMap::new();
     let mut last = ((u16::MAX, u64::MAX), [0u32; 3]);
-    while let Some(accesses) = cursor.next_block().ok()? {
+    while let Some((_, accesses)) = cursor.next_block().ok()? {
         for access in accesses {
             let Some(kind) = kind_number(access) else { continue };
             let key = (frame.slice_of(access.cycle), access.addr.0 >> PAGE_SHIFT);
@@ -208,7 +240,7 @@ fn slices(session: &Session, frame: &MapFrame) -> Option<Box<[MapCell]>> {
         }
     }
     enter(&mut counts, last.0, last.1);
-    if !cursor.lost().is_empty() {
+    if cursor.is_lossy() {
         return None;
     }
     let cells = counts.into_iter().map(|((slice, page), counts)| MapCell { page, counts, slice });

@@ -18,6 +18,7 @@ use crate::axis::AddressAxis;
 use crate::blocks::{MapBlock, blocks, mapped_blocks};
 use crate::error::Error;
 use crate::frames::{MapFrames, PAGE_SHIFT};
+use crate::machine::machine_regions;
 use crate::missing::{MissingStretch, missing};
 
 /// A process as far as it can be seen.
@@ -45,6 +46,8 @@ pub struct TraceMap {
     pub(crate) blocks: Vec<MapBlock>,
     /// Source files that tables by line have named.
     pub(crate) listed_files: Mutex<BTreeSet<String>>,
+    /// Whether it is a machine, of which physical memory is seen.
+    pub(crate) is_machine: bool,
     /// Held by who counts a flame graph.
     pub(crate) flames: Mutex<()>,
     /// The file as it was opened.
@@ -75,20 +78,30 @@ impl TraceMap {
     /// Of a trace; builds its index where there is none that fits. `progress` is told how many of how many frames are read for that.
     ///
     /// # Errors
-    /// Where it can't be read, is that of a machine, has no accesses, or its index can't be written.
+    /// Where it can't be read, has no accesses, or its index can't be written.
     pub fn new(session: Session, progress: &mut dyn FnMut(usize, usize)) -> Result<Self, Error> {
-        if Machine::of(&session).is_some() {
-            return Err(Error::Machine);
-        }
+        let machine = Machine::of(&session);
         let opened = std::fs::metadata(session.trace().path()).ok().map(|metadata| FileState::of(&metadata));
         let index = match PageIndex::open(session.trace()) {
-            Ok(index) => index,
-            Err(_) => PageIndex::build(session.trace(), threads(), progress)?,
+            _ if machine.is_some() => None,
+            Ok(index) => Some(index),
+            Err(_) => Some(PageIndex::build(session.trace(), threads(), progress)?),
         };
-        let frames = MapFrames::new(&session, &index)?;
-        let resolvers = session.indexed_pages()?.map(|indexed| indexed.resolvers).unwrap_or_default();
-        let blocks = blocks(&session)?;
-        let processes = processes(&resolvers, &blocks, &index, &frames)?;
+        let frames = match &index {
+            Some(index) => MapFrames::new(&session, index)?,
+            None => MapFrames::of_machine(&session, progress)?,
+        };
+        let (mut resolvers, mut blocks) = (Vec::new(), Vec::new());
+        let mut regions = match &machine {
+            Some(machine) => machine_regions(&session, machine),
+            None => {
+                resolvers = session.indexed_pages()?.map(|indexed| indexed.resolvers).unwrap_or_default();
+                blocks = self::blocks(&session)?;
+                MapRegion::all(&resolvers)
+            }
+        };
+        regions.extend(mapped_blocks(&blocks, &regions));
+        let processes = processes(&regions, index.as_ref(), &frames)?;
         let missing = missing(&session, &frames.frames)?;
         let mut threads: BTreeMap<ThreadId, (u64, Range<u64>)> = BTreeMap::new();
         for frame in &frames.frames {
@@ -108,6 +121,7 @@ impl TraceMap {
             missing,
             resolvers,
             blocks,
+            is_machine: machine.is_some(),
             listed_files: Mutex::default(),
             flames: Mutex::default(),
             opened,
@@ -192,6 +206,7 @@ impl TraceMap {
         json!({
             "name": name,
             "coverage": coverage(&self.session),
+            "machine": self.is_machine,
             "closed": trace.closed(),
             "damaged": report::lacks(trace),
             "parts": self.frames.frames.len(),
@@ -221,13 +236,12 @@ fn pages(page: u64, shift: u8) -> Range<u64> {
 }
 
 fn processes(
-    resolvers: &[Resolver],
-    blocks: &[MapBlock],
-    index: &PageIndex,
+    regions: &[MapRegion],
+    index: Option<&PageIndex>,
     frames: &MapFrames,
 ) -> Result<BTreeMap<ProcessId, MappedProcess>, Error> {
     let mut touched: BTreeMap<ProcessId, Vec<Range<u64>>> = BTreeMap::new();
-    match index.totals().map_err(Error::NoIndex)? {
+    match index.map(PageIndex::totals).transpose().map_err(Error::NoIndex)?.flatten() {
         Some(totals) => {
             for total in totals {
                 touched.entry(total.process).or_default().push(pages(total.page, PAGE_SHIFT));
@@ -244,9 +258,6 @@ fn processes(
             }
         }
     }
-    let mut regions = MapRegion::all(resolvers);
-    let mapped = mapped_blocks(blocks, &regions);
-    regions.extend(mapped);
     let mut all = BTreeMap::new();
     for (process, ranges) in touched {
         let regions: Vec<MapRegion> =

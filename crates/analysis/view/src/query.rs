@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::By;
+use analysis::machine::PartBy;
 use memref::{ProcessId, ThreadId};
 
 use crate::accesses::{AccessRequest, Way};
@@ -11,6 +12,7 @@ use crate::compare::{CompareRequest, ComparedBy};
 use crate::error::Refusal;
 use crate::flame::FlameRequest;
 use crate::lanes::LanesRequest;
+use crate::machine::MachineTable;
 use crate::map::{MappedProcess, TraceMap};
 use crate::part::MapPart;
 use crate::places::PlaceRequest;
@@ -31,6 +33,10 @@ const MOST_TEXT: usize = 4_096;
 /// The tables that there are. Those that follow stacks need the whole run, and are left to `memtap report`.
 const TABLES: [By; 8] =
     [By::Variable, By::Field, By::Type, By::Function, By::Line, By::Thread, By::Page, By::Region];
+
+/// Those of a machine.
+const MACHINE_TABLES: [(PartBy, &str); 3] =
+    [(PartBy::Variable, "variable"), (PartBy::Function, "function"), (PartBy::Process, "process")];
 
 /// The keys and values of a request.
 #[derive(Debug, Default)]
@@ -179,6 +185,19 @@ impl<'a> Parameters<'a> {
         let asker = self.number("asker")?;
         self.finish()?;
         Ok(TableRequest { part, by, asker })
+    }
+
+    /// A table of a machine.
+    pub(crate) fn machine_table(mut self, map: &TraceMap) -> Result<MachineTable, Refusal> {
+        let part = self.part(map)?;
+        let asked = self.take("by").unwrap_or("variable");
+        let Some((by, name)) = MACHINE_TABLES.into_iter().find(|(_, name)| *name == asked) else {
+            let names = MACHINE_TABLES.map(|(_, name)| name).join(", ");
+            return Err(Refusal::wrong(format!("by: of a machine one of {names}")));
+        };
+        let asker = self.number("asker")?;
+        self.finish()?;
+        Ok(MachineTable { part, by, name, asker })
     }
 
     /// Two runs side by side. The keys of the second one's part begin with `after-`.

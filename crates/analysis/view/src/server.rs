@@ -147,6 +147,12 @@ impl Shared {
                 parameters.finish()?;
                 Ok(json(format!("{{\"changed\":{}}}", map.is_changed())))
             }
+            "table" if map.is_machine => {
+                Ok(json(map.machine_table(&parameters.machine_table(map)?, &self.askers)?))
+            }
+            "place" | "flame" | "source" | "lifetimes" if map.is_machine => {
+                Err(Refusal::new(404, "of a machine this is not known"))
+            }
             "table" => Ok(json(map.table(&parameters.table(map)?, &self.askers)?)),
             "place" => Ok(json(map.places(&parameters.place(map)?)?.to_string())),
             "access" => Ok(json(map.access(&parameters.access(map)?, &self.askers)?.to_string())),
@@ -198,6 +204,9 @@ impl MapServer {
     /// # Errors
     /// Where that is not possible.
     pub fn start(runs: Vec<TraceMap>, listen: SocketAddr) -> Result<Self, Error> {
+        if runs.len() > 1 && runs.iter().any(|run| run.is_machine) {
+            return Err(Error::Machine);
+        }
         let failed = |source| Error::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).map_err(failed)?;
         let mut bound = listener.local_addr().map_err(failed)?;

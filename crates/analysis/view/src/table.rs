@@ -62,6 +62,24 @@ pub(crate) fn count_json(count: &Count) -> Value {
     json!({"loads": count.loads, "stores": count.stores, "modifies": count.modifies, "bytes": count.bytes})
 }
 
+/// The rows as the page has them, the most accessed first.
+pub(crate) fn table_json(by: &str, mut rows: Vec<AccessRow>) -> Result<String, Error> {
+    let all = sum(&rows);
+    SortKey::Accesses.sort(&mut rows);
+    let more = rows.split_off(rows.len().min(MOST_ROWS));
+    let mut text = Vec::new();
+    rows_json(&rows, &mut text)?;
+    // The rows are written by those who write them for `report`.
+    Ok(format!(
+        "{{\"by\":{},\"total\":{},\"more\":{},\"more_total\":{},\"rows\":{}}}",
+        json!(by),
+        count_json(&all),
+        more.len(),
+        count_json(&sum(&more)),
+        String::from_utf8_lossy(&text),
+    ))
+}
+
 /// What was counted, unless something else was asked for meanwhile.
 pub(crate) fn superseded<T>(counted: Result<T, Refusal>, over: &AtomicBool) -> Result<T, Refusal> {
     match over.load(Ordering::Relaxed) {
@@ -95,25 +113,11 @@ impl TraceMap {
         let counted = self.rows(part, *by, &over);
         askers.end(*asker, &over);
         let rows = superseded(counted.map_err(Refusal::from), &over)?;
-        let all = sum(&rows);
         if *by == By::Line {
             let mut listed = self.listed_files.lock().unwrap_or_else(PoisonError::into_inner);
             listed.extend(rows.iter().filter_map(|row| file_of(&row.name)).map(str::to_owned));
         }
-        let mut rows = join_families(rows);
-        SortKey::Accesses.sort(&mut rows);
-        let more = rows.split_off(rows.len().min(MOST_ROWS));
-        let mut text = Vec::new();
-        rows_json(&rows, &mut text).map_err(Error::from)?;
-        // The rows are written by those who write them for `report`.
-        Ok(format!(
-            "{{\"by\":{},\"total\":{},\"more\":{},\"more_total\":{},\"rows\":{}}}",
-            json!(by.name()),
-            count_json(&all),
-            more.len(),
-            count_json(&sum(&more)),
-            String::from_utf8_lossy(&text),
-        ))
+        table_json(by.name(), join_families(rows)).map_err(Refusal::from)
     }
 
     /// The rows of a table, as long as somebody waits for them.

@@ -227,10 +227,10 @@ impl TraceMap {
         process: &MappedProcess,
         frame: &MapFrame,
         grid: &mut CountGrid,
-    ) -> Result<(), trace_format::Error> {
+    ) -> Result<(), analysis::Error> {
         let mask = request.what.mask();
-        let mut cursor = frame.accesses(&self.session);
-        while let Some(accesses) = cursor.next_block()? {
+        let mut cursor = frame.accesses(&self.session)?;
+        while let Some((_, accesses)) = cursor.next_block()? {
             for access in accesses {
                 if request.cycles.contains(&access.cycle)
                     && request.addresses.contains(&access.addr.0)

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use e2e::{Finished, Trace, fits_schema, guest_command, memtap, run, spawn, variables};
+use e2e::{Finished, Trace, Viewer, fits_schema, guest_command, memtap, run, spawn, variables};
 use serde_json::Value;
 
 /// Arguments of a machine without an operating system.
@@ -111,12 +111,48 @@ fn a_boot_sector_is_counted() {
     let expected: Vec<u8> = (0..1000u16).flat_map(|number| (1000 - number).to_le_bytes()).collect();
     assert_eq!(memory(&["--physical", "0x8000..0x87d0"]), expected);
     assert_eq!(memory(&["--physical", "0x9000..0x9002"]), [10, 0]);
+    is_seen(&trace, cell[0]["cycle"].as_u64().expect("a cycle"));
     // After half of the stores, the other half is as it was before.
     let half = cycles[500].to_string();
     let (before, first) = (cycles[0].to_string(), memory(&["--physical", "0x8000..0x87d0", "--at", &half]));
     let before = memory(&["--physical", "0x8000..0x87d0", "--at", &before]);
     assert_eq!(first[..1000], expected[..1000]);
     assert_eq!(first[1000..], before[1000..]);
+}
+
+/// `memtap view` of the boot sector: its map is of physical memory, which lies at its virtual addresses.
+fn is_seen(trace: &Trace, first: u64) {
+    let viewer = Viewer::of(&trace.path);
+    let facts = viewer.json("trace");
+    assert_eq!(facts["machine"], true);
+    let process = &facts["processes"][0];
+    let number = |key: &str| process[key].as_u64().expect("a number");
+    assert_eq!(number("loads") + number("stores") + number("modifies"), trace.number("accesses"));
+    let names = process["runs"].as_array().expect("an array").iter().map(|run| run["name"].as_str());
+    let names: BTreeSet<_> = names.collect();
+    assert_eq!(names, [Some("devices"), Some("physical memory")].into());
+    let dump =
+        trace.ask("dump", &["--format", "jsonl", "--stream", "accesses", "--range", "0x9000..0x9002"]).out();
+    let events = dump.lines().map(|line| line.parse::<Value>().expect("JSON"));
+    let begins = |event: &Value| event["addr"] == "0x9000" || event["addr"] == "0x9001";
+    let expected = events.filter(begins).count() as u64;
+    let cell = "low=0x9000&high=0x9002";
+    assert_eq!(viewer.tile(&format!("{cell}&width=1&height=1")).sum(), expected);
+    for by in ["function", "variable", "process"] {
+        let table = viewer.json(&format!("table?by={by}&{cell}"));
+        let total =
+            ["loads", "stores", "modifies"].map(|key| table["total"][key].as_u64().expect("a number"));
+        assert_eq!(total.iter().sum::<u64>(), expected, "{by}");
+        assert!(total[2] >= 10 && table["rows"][0]["region"] == "boot", "{by}: {table}");
+    }
+    let found = &viewer.json(&format!("access?{cell}&cycle={first}"))["found"];
+    assert_eq!(
+        (&found["addr"], &found["kind"], &found["cycle"]),
+        (&"0x9000".into(), &"modify".into(), &first.into())
+    );
+    for other in ["table?by=line", "flame?", "lifetimes?", "place?name=x"] {
+        assert!([400, 404].contains(&viewer.get(other).status), "{other}");
+    }
 }
 
 #[test]

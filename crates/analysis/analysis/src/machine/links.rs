@@ -7,7 +7,7 @@ use memref::VirtAddr;
 use trace_format::Trace;
 
 use super::names::{GuestNames, Named};
-use super::process::{GuestMode, walk_owned};
+use super::process::{GuestMode, walk_owned_in};
 use super::programs::ProgramPlaces;
 use super::symbols::GuestSymbols;
 use super::walk::Places;
@@ -58,23 +58,20 @@ impl GuestLinks {
         let mut pages = GatheredCounts::default();
         let places = trace.threads().iter().map(|record| Places::new(trace, record.thread));
         let mut places = places.collect::<Result<Vec<_>, _>>()?;
-        let mut failed = Ok(());
-        walk_owned(trace, |by, access| {
+        walk_owned_in(trace, None, |by, access| {
             let function = functions.near(by, access.ip);
             let variable = variables.near(by, access.addr);
             let mut count = Count::default();
             count.add(access);
             pairs.add(GuestPair { variable, function }, (variable as u64) << 32 | function as u64, count);
             let places = &mut places[by.cpu];
-            if let Err(error) = places.go_to(by.index) {
-                failed = Err(error);
-            }
+            places.go_to(by.index)?;
             if let Some([first, _]) = places.physical.ranges(access) {
                 let page = VirtAddr(first.start).page_number();
                 pages.add(GuestPage { page, variable }, (variable as u64) << 40 ^ page, count);
             }
+            Ok(())
         })?;
-        failed?;
         let mut pairs: Vec<(GuestPair, Count)> = pairs.all().into_iter().collect();
         pairs.sort_unstable_by_key(|(pair, _)| *pair);
         let mut pages: Vec<(GuestPage, Count)> = pages.all().into_iter().collect();

@@ -1,6 +1,7 @@
 //! Who executed: the guest's processes, by cycle.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use memref::{Access, ThreadId, VirtAddr};
 use trace_format::machine::TaskEntry;
@@ -187,7 +188,20 @@ pub(super) struct OwnedBy<'a> {
 }
 
 impl OwnedAccesses {
-    fn new(trace: &Trace, cpu: usize, thread: ThreadId, turns: Vec<Turn>) -> Result<Self, Error> {
+    fn new(
+        trace: &Trace,
+        cpu: usize,
+        thread: ThreadId,
+        turns: Vec<Turn>,
+        cycles: Option<&Range<u64>>,
+    ) -> Result<Self, Error> {
+        let seen_kernel = match cycles {
+            Some(cycles) if turns.first().is_none_or(|turn| turn.task.cycle > cycles.start) => {
+                kernel_since(trace, thread)? < cycles.start
+            }
+            _ => false,
+        };
+        let filter = Filter { cycles: cycles.cloned(), ..Filter::default() };
         let mut turns = turns.into_iter();
         let mut accesses = Self {
             cpu,
@@ -197,8 +211,8 @@ impl OwnedAccesses {
             number: cpu,
             image: ImageId::NONE,
             cpu_count: trace.threads().len(),
-            seen_kernel: false,
-            cursor: trace.shard(thread).accesses(&Filter::default()),
+            seen_kernel,
+            cursor: trace.shard(thread).accesses(&filter),
             block: Vec::new(),
             first_index: 0,
             at: 0,
@@ -224,7 +238,11 @@ impl OwnedAccesses {
     }
 
     /// Gives the accesses up to that cycle to `each`.
-    fn walk(&mut self, last: u64, each: &mut impl FnMut(OwnedBy<'_>, &Access)) -> Result<(), Error> {
+    fn walk(
+        &mut self,
+        last: u64,
+        each: &mut impl FnMut(OwnedBy<'_>, &Access) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         while let Some(access) = self.peek().filter(|access| access.cycle <= last) {
             while let Some(Turn { task, image }) = self.next.filter(|turn| turn.task.cycle <= access.cycle) {
                 self.owner = Owner { process: Some(task.process), name: task.name() };
@@ -243,7 +261,7 @@ impl OwnedAccesses {
                 image: self.image,
                 mode,
             };
-            each(by, &access);
+            each(by, &access)?;
             self.at += 1;
             self.fill()?;
         }
@@ -256,8 +274,24 @@ impl OwnedAccesses {
 /// # Errors
 /// Where the trace can't be read.
 pub(super) fn walk_owned(trace: &Trace, mut each: impl FnMut(OwnedBy<'_>, &Access)) -> Result<(), Error> {
+    walk_owned_in(trace, None, |by, access| {
+        each(by, access);
+        Ok(())
+    })
+}
+
+/// The same with the accesses in some cycles, until `each` fails.
+///
+/// # Errors
+/// Where the trace can't be read, or `each` fails.
+pub(super) fn walk_owned_in(
+    trace: &Trace,
+    cycles: Option<&Range<u64>>,
+    mut each: impl FnMut(OwnedBy<'_>, &Access) -> Result<(), Error>,
+) -> Result<(), Error> {
     let threads = trace.threads().iter().zip(turns(trace)?).enumerate();
-    let cpus = threads.map(|(cpu, (record, turns))| OwnedAccesses::new(trace, cpu, record.thread, turns));
+    let cpus =
+        threads.map(|(cpu, (record, turns))| OwnedAccesses::new(trace, cpu, record.thread, turns, cycles));
     let mut cpus = cpus.collect::<Result<Vec<_>, _>>()?;
     loop {
         let mut turns: Vec<_> = cpus.iter().filter_map(|cpu| Some((cpu.peek()?.cycle, cpu.cpu))).collect();

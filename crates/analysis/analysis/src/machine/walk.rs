@@ -77,15 +77,20 @@ impl Physical {
 }
 
 /// Where pages lie, going on with a vCPU's accesses.
-pub(crate) struct Places {
+pub struct Places {
     pages: Option<TypedCursor>,
     waiting: std::vec::IntoIter<PageEntry>,
     next: Option<PageEntry>,
-    pub(crate) physical: Physical,
+    /// Where they lie now.
+    pub physical: Physical,
 }
 
 impl Places {
-    pub(crate) fn new(trace: &Trace, thread: ThreadId) -> Result<Self, Error> {
+    /// Before the first access of a vCPU.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn new(trace: &Trace, thread: ThreadId) -> Result<Self, Error> {
         let pages = trace.typed(StreamKind::Pages, Some(thread));
         let mut places =
             Self { pages, waiting: Vec::new().into_iter(), next: None, physical: Physical::default() };
@@ -108,9 +113,12 @@ impl Places {
         Ok(())
     }
 
-    /// Brings the places up to that access.
+    /// Brings the places up to the access with that number, which grows from call to call.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
     #[inline]
-    pub(crate) fn go_to(&mut self, index: u64) -> Result<(), Error> {
+    pub fn go_to(&mut self, index: u64) -> Result<(), Error> {
         while let Some(entry) = self.next.filter(|entry| entry.index <= index) {
             self.physical.set(entry.page, entry.place);
             self.advance()?;

@@ -10,8 +10,7 @@ mod svg;
 
 pub(crate) use layout::LayoutPart;
 pub use layout::{HeatMapLayout, MapRegion, Only};
-pub use physical::physical_memory;
-pub(crate) use physical::physical_regions;
+pub use physical::{physical_memory, physical_regions};
 pub use svg::to_svg;
 
 use std::io::Write;

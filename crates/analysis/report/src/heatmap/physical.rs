@@ -29,7 +29,7 @@ pub fn physical_memory(session: &Session, machine: &Machine, only: Only) -> Resu
 }
 
 /// The pieces of a machine's memory, up to the address behind the last access where it is not known how much there is.
-pub(crate) fn physical_regions(machine: &Machine, end: u64) -> Vec<MapRegion> {
+pub fn physical_regions(machine: &Machine, end: u64) -> Vec<MapRegion> {
     let ram = if end > machine.ram.end() { RamLayout::new(end, end) } else { machine.ram };
     let region = |piece: Range<u64>| MapRegion {
         process: ProcessId(0),

@@ -277,6 +277,15 @@ function another(section) {
   return copy;
 }
 
+/** What there is of a machine: its heap and its calls are its programs' own, and nobody knows of lines. */
+function showMachine() {
+  for (const { element: pane } of [lifetimes, flame]) {
+    pane.open = false;
+    pane.hidden = true;
+  }
+  options(element("by"), ["variable", "function", "process"].map((by) => [by, by]));
+}
+
 async function begin() {
   const traces = [];
   try {
@@ -299,6 +308,7 @@ async function begin() {
     run.find("named").textContent = two ? `${["Before", "After"][number]}: ${names[number]}` : names[number];
     add(run);
   });
+  if (traces[0].machine) showMachine();
   restore();
   // What tests look at.
   globalThis.memtapView = { get map() { return active.map; }, get runs() { return runs; }, pane, flame, compare, lanes, lifetimes, source, walk, chosen };

@@ -5,7 +5,7 @@ import { RowTable, faint } from "./rows.js";
 import { bytes, counted, grouped, share, shortPath } from "./words.js";
 
 const NAMES = {
-  variable: "variable or block", field: "variable and field", type: "type", function: "function", line: "line", thread: "thread", page: "page", region: "region",
+  variable: "variable or block", field: "variable and field", type: "type", function: "function", line: "line", process: "process", thread: "thread", page: "page", region: "region",
 };
 const SAVED = ["name", "region", "loads", "stores", "modifies", "bytes", "size", "things", "line", "module", "owner"];
 

@@ -53,7 +53,8 @@ export class Run {
   tell() {
     const { trace, process } = this;
     const lines = [];
-    if (this.threads.length > 1 && this.thread === null) {
+    // The vCPUs of a machine have one.
+    if (this.threads.length > 1 && this.thread === null && !trace.machine) {
       lines.push("Each thread has its own clock: the cycles of different threads say nothing about what came first.");
     }
     const missing = trace.missing.filter((stretch) => stretch.process === process.process);

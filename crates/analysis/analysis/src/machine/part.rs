@@ -1,0 +1,94 @@
+//! Who accesses what in a part of a machine's physical memory, over a part of its time.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memref::ThreadId;
+use trace_format::Trace;
+
+use super::names::{GuestNames, Named};
+use super::process::{GuestMode, Owner, walk_owned_in};
+use super::programs::ProgramPlaces;
+use super::walk::Places;
+use crate::{AccessRow, Count, Error};
+
+/// Some physical addresses, over some cycles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryPart {
+    /// Instructions that the machine had executed.
+    pub cycles: Range<u64>,
+    /// Physical addresses: of the first byte of an access, also where a device answers.
+    pub addresses: Range<u64>,
+    /// Of one vCPU alone.
+    pub cpu: Option<ThreadId>,
+}
+
+/// What has a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartBy {
+    /// The function that makes the access.
+    Function,
+    /// The variable that is accessed.
+    Variable,
+    /// The process that executes.
+    Process,
+}
+
+/// The rows of a part: names with modes, in no order. Ends with an error once `over` says that nobody waits any more.
+///
+/// # Errors
+/// Where the trace can't be read, and where it is over.
+pub fn of_part(
+    trace: &Trace,
+    part: &MemoryPart,
+    by: PartBy,
+    over: &AtomicBool,
+) -> Result<Vec<AccessRow>, Error> {
+    let programs = ProgramPlaces::find(trace, &[])?;
+    let named = if by == PartBy::Variable { Named::Variable } else { Named::Function };
+    let mut names = GuestNames::new(trace, named, &programs)?;
+    let mut by_name: Vec<Count> = Vec::new();
+    let mut by_process: HashMap<(Owner, GuestMode), Count> = HashMap::new();
+    let places = trace.threads().iter().map(|record| Places::new(trace, record.thread));
+    let mut places = places.collect::<Result<Vec<_>, _>>()?;
+    let mut walked = 0_u32;
+    walk_owned_in(trace, Some(&part.cycles), |owned, access| {
+        walked = walked.wrapping_add(1);
+        if walked.is_multiple_of(1 << 16) && over.load(Ordering::Relaxed) {
+            return Err(Error::Output(std::io::ErrorKind::Interrupted.into()));
+        }
+        let places = &mut places[owned.cpu];
+        places.go_to(owned.index)?;
+        let is_cpus = part.cpu.is_none_or(|cpu| trace.threads()[owned.cpu].thread == cpu);
+        if !is_cpus || !places.physical.address(access).is_some_and(|addr| part.addresses.contains(&addr)) {
+            return Ok(());
+        }
+        if by == PartBy::Process {
+            by_process.entry((owned.owner.clone(), owned.mode)).or_default().add(access);
+            return Ok(());
+        }
+        let number = names.near(owned, if by == PartBy::Variable { access.addr } else { access.ip });
+        if by_name.len() <= number {
+            by_name.resize(number + 1, Count::default());
+        }
+        by_name[number].add(access);
+        Ok(())
+    })?;
+    let row = |mode: GuestMode, name: String, count| AccessRow {
+        name,
+        region: mode.name().to_owned(),
+        count,
+        things: 1,
+        ..AccessRow::default()
+    };
+    let of_names = names.into_list().into_iter().zip(by_name);
+    let of_names = of_names.filter(|(_, count)| *count != Count::default());
+    let of_names = of_names.map(|((mode, name), count)| row(mode, name, count));
+    let of_processes = by_process.into_iter().map(|((owner, mode), count)| {
+        let name =
+            owner.process.map_or_else(|| owner.name.clone(), |number| format!("{} ({number})", owner.name));
+        row(mode, name, count)
+    });
+    Ok(of_names.chain(of_processes).collect())
+}
