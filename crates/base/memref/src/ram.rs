@@ -59,14 +59,12 @@ impl RamLayout {
     /// The place of an address among the bytes of memory, if so many bytes lie there in one piece.
     #[inline]
     pub const fn place(self, addr: u64, len: u64) -> Option<u64> {
-        let (start, room) = if addr < self.low_bytes {
-            (addr, self.low_bytes - addr)
-        } else if addr >= Self::HIGH && addr < self.end() {
-            (addr - Self::HIGH + self.low_bytes, self.end() - addr)
-        } else {
-            return None;
-        };
-        if len <= room { Some(start) } else { None }
+        match self.piece(addr) {
+            Some(piece) if len <= piece.end - addr => {
+                Some(if piece.start == 0 { addr } else { addr - piece.start + self.low_bytes })
+            }
+            _ => None,
+        }
     }
 
     /// The address of a place. Of places behind the last byte it is one behind the last, too.
