@@ -74,7 +74,11 @@ pub fn tasks(trace: &Trace, thread: ThreadId) -> Result<Vec<TaskEntry>, Error> {
 /// # Errors
 /// Where the trace can't be read.
 pub fn kernel_since(trace: &Trace, thread: ThreadId) -> Result<u64, Error> {
-    let first_task = tasks(trace, thread)?.first().map_or(u64::MAX, |task| task.cycle);
+    let mut tasks = trace.typed(StreamKind::Tasks, Some(thread));
+    let first_frame = tasks.as_mut().map_or(Ok(None), |cursor| cursor.next_frame())?;
+    let first_task = first_frame
+        .and_then(|frame| Some(TaskEntry::from_bytes(frame.bytes.first_chunk::<48>()?).cycle))
+        .unwrap_or(u64::MAX);
     let mut cursor = trace.shard(thread).accesses(&Filter::default());
     while let Some(accesses) = cursor.next_block()? {
         if let Some(access) = accesses.iter().find(|access| access.ip.is_of_kernel()) {
