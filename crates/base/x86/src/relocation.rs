@@ -98,12 +98,14 @@ impl Instruction {
         const HIGH: [u8; 4] = [0xc7, 0x44, 0x24, 4];
         let jump = match self.transfer() {
             Transfer::Call(target) => iced_x86::Instruction::with_branch(Code::Jmp_rel32_64, target).ok()?,
+            // The stack pointer is another one after the push.
+            _ if [self.inner.op0_register(), self.inner.memory_base(), self.inner.memory_index()]
+                .contains(&Register::RSP) =>
+            {
+                return None;
+            }
             _ if self.inner.op0_kind() == OpKind::Register => {
                 iced_x86::Instruction::with1(Code::Jmp_rm64, self.inner.op0_register()).ok()?
-            }
-            // The stack pointer is another one after the push.
-            _ if [self.inner.memory_base(), self.inner.memory_index()].contains(&Register::RSP) => {
-                return None;
             }
             _ => {
                 let mut jump = self.inner;
@@ -193,11 +195,13 @@ mod tests {
             let all: Vec<Instruction> = Disassembler::new(&code, 0x1000).collect();
             displaced(&all, 0x5000).is_some()
         };
-        // call 0x1106; call [rip]; call rdx; call [rbx]; call [rsp + 8]
+        // call 0x1106; call [rip]; call rdx; call [rbx]; call [rsp + 8]; call rsp
         for call in [&[0xe8, 0, 1, 0, 0][..], &[0xff, 0x15, 0, 0, 0, 0], &[0xff, 0xd2], &[0xff, 0x13]] {
             assert!(is_displaced(call, true) && !is_displaced(call, false), "{call:x?}");
         }
-        assert!(!is_displaced(&[0xff, 0x54, 0x24, 8], true));
+        for call in [&[0xff, 0x54, 0x24, 8][..], &[0xff, 0xd4]] {
+            assert!(!is_displaced(call, true), "{call:x?}");
+        }
     }
 
     #[test]
