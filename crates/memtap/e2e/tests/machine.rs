@@ -2,6 +2,7 @@
 //! users do wrong.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
@@ -444,17 +445,7 @@ fn a_boot_is_recorded_whole() {
     let rebuilt = run(&mut rebuild, b"");
     assert_eq!((rebuilt.status, rebuilt.err()), (0, String::new()));
     for ((cycle, dump), image) in points.iter().zip(&images) {
-        let (expected, got) =
-            (std::fs::read(dump).expect("QEMU wrote it"), std::fs::read(image).expect("ours"));
-        assert_eq!(expected.len(), got.len());
-        let different: Vec<usize> = (0..expected.len()).filter(|&at| expected[at] != got[at]).collect();
-        assert!(
-            different.is_empty(),
-            "at cycle {cycle}, {} bytes differ, from {:#x} to {:#x}",
-            different.len(),
-            different[0],
-            different[different.len() - 1]
-        );
+        same_memory(dump, image, cycle);
     }
     let touched = std::fs::read(&images[3]).expect("ours").iter().filter(|&&byte| byte != 0).count();
     assert!(touched > 8 << 20, "{touched}");
@@ -488,9 +479,7 @@ fn memory_beyond_four_gibibytes_is_known() {
     let options = ["--at", &cycle, "--physical", &range, "-o", image.to_str().expect("text")];
     let rebuilt = trace.ask("memory", &options);
     assert_eq!((rebuilt.status, rebuilt.err()), (0, String::new()));
-    let (expected, got) = (std::fs::read(dump).expect("QEMU wrote it"), std::fs::read(&image).expect("ours"));
-    let differ = || expected.iter().zip(&got).position(|(one, other)| one != other);
-    assert!(expected == got, "from {:x?} on", differ());
+    let got = same_memory(&dump, &image, &cycle);
     let touched = got.chunks(4096).filter(|page| **page != [0; 4096]).count();
     assert!(touched > 2048, "{touched} pages");
     let beyond = trace.ask("memory", &["--physical", "0x140000000..0x140000001", "-o", "-"]);
@@ -549,12 +538,22 @@ fn a_machine_goes_on_from_a_saved_state() {
     let image = dir.path().join("image");
     let rebuilt = trace.ask("memory", &["--at", &cycle, "-o", image.to_str().expect("text")]);
     assert_eq!((rebuilt.status, rebuilt.err()), (0, String::new()));
-    let (expected, got) = (std::fs::read(dump).expect("QEMU wrote it"), std::fs::read(&image).expect("ours"));
-    let differ = expected.iter().zip(&got).filter(|(one, other)| one != other).count();
-    assert!(expected.len() == got.len() && differ == 0, "{differ} bytes differ");
+    same_memory(&dump, &image, &cycle);
     let functions = trace.ask("report", &["--by", "function", "--json", "--all"]);
     let rows: Vec<Value> = serde_json::from_str(&functions.out()).expect("JSON");
     assert!(rows.iter().any(|row| row["name"] == "do_syscall_64" && row["region"] == "kernel"), "{rows:?}");
+}
+
+/// Checks that an image of the memory at a cycle is what QEMU wrote of it then; returns its bytes.
+fn same_memory(dump: &Path, image: &Path, cycle: &dyn Display) -> Vec<u8> {
+    let (expected, got) = (std::fs::read(dump).expect("QEMU wrote it"), std::fs::read(image).expect("ours"));
+    assert_eq!(expected.len(), got.len());
+    let mut different = (0..expected.len()).filter(|&at| expected[at] != got[at]);
+    if let Some(first) = different.next() {
+        let last = different.next_back().unwrap_or(first);
+        panic!("at cycle {cycle}, bytes differ from {first:#x} to {last:#x}");
+    }
+    got
 }
 
 /// The processes of the guest, and the other commands.
