@@ -270,7 +270,7 @@ fn beside_the_paper(race: &[Row<'_>], determinism: &[Row<'_>], taint: &[Row<'_>]
         "7, taint: range+bitmap against range, performance",
         "0.93",
         mean(taint, &ratio(hybrid, range)),
-        "equal on all but wordcount, whose 4,096 tainted words are the bitmaps' best case",
+        "words tainted side by side in tables are the bitmaps' best case; the others have few ranges",
     );
     row(
         "7, taint: Mondriaan against MemTracker, performance",
@@ -288,26 +288,26 @@ fn beside_the_paper(race: &[Row<'_>], determinism: &[Row<'_>], taint: &[Row<'_>]
         "9, determinism: range against 4 KiB pages, performance",
         "0.9",
         mean(determinism, &|figures| Some(figures[range].performance)),
-        "ranges lose by misses alone, and five programs never miss; a page fault is dearer than its lines' faults",
+        "ranges lose by misses alone, which small programs have few of; a page fault is dearer than its lines' faults",
     );
     row(
         "9, determinism: 64 bytes against 4 KiB in virtual memory, times as slow",
         "670",
         mean(determinism, &|figures| Some(1.0 / figures[vm].performance)),
-        "each false fault is 1,650 cycles, and 16 to 98 % of the accesses are such",
+        "a false fault costs the same on each program; how many accesses are such differs most of all",
     );
     row("10, race: accesses a miss of range", "10,000 (Phoenix)", mean(race, &per_miss(range)), small);
     row(
         "10, race: misses of range, times those of range+bitmap",
         "5 (PARSEC)",
         mean(race, &fewer),
-        "scattered blocks and words are most of what two of our programs access",
+        "scattered blocks and words are most of what some of our programs access",
     );
     row(
         "11, race: range+bitmap against software, performance",
         "9",
         mean(race, &|figures| Some(figures[hybrid].performance)),
-        "a fault every 1 to 25 accesses, where 9 allows one in 60; and a baseline of 27 cycles, where about 165 give 9",
+        "the first touch of each byte by each thread faults on any unit, and the programs are small; the baseline is a faster detector",
     );
     row(
         "11, race: range+bitmap against the better of MemTracker and Mondriaan, performance",
