@@ -168,7 +168,8 @@ impl TraceMap {
                             "at": run.at,
                             "units": run.units,
                             "name": run.name,
-                            "kind": run.kind,
+                            // What is physical is of no kind that a program has.
+                            "kind": (!self.is_machine).then_some(&run.kind),
                         })
                     })
                     .collect();

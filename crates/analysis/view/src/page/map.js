@@ -428,7 +428,7 @@ export class MemoryMap extends EventTarget {
       context.font = "12px system-ui, sans-serif";
       const name = run.name.length > 20 ? `${run.name.slice(0, 9)}\u2026${run.name.slice(-10)}` : run.name;
       context.fillText(name, 2, y);
-      if (run.name !== `[${run.kind}]`) {
+      if (run.kind && run.name !== `[${run.kind}]`) {
         const width = context.measureText(`${name} `).width;
         context.fillStyle = ink.faint;
         context.fillText(run.kind, 2 + width, y);
@@ -474,7 +474,7 @@ export class MemoryMap extends EventTarget {
     if (x < plot.x || y < plot.y || x >= plot.x + plot.width || y >= plot.y + plot.height) return "";
     const place = this.place(y), cycle = this.cycle(x);
     const run = this.axis.runs[this.axis.runAt(place)];
-    const words = [`cycle ${grouped(Math.floor(cycle))}`, `${hexadecimal(this.axis.address(place))} in ${run.name === `[${run.kind}]` ? run.kind : `${run.name} (${run.kind})`}`];
+    const words = [`cycle ${grouped(Math.floor(cycle))}`, `${hexadecimal(this.axis.address(place))} in ${!run.kind ? run.name : run.name === `[${run.kind}]` ? run.kind : `${run.name} (${run.kind})`}`];
     const isIn = (block) => block.from <= cycle && cycle < block.to && block.top <= place && place < block.bottom;
     const block = this.blocks.findLast(isIn);
     if (block) {
