@@ -1,5 +1,5 @@
-/* Runs in the guest of the tests of whole machines: a program that can be moved, and its child, which makes accesses before
-   it runs anything else. Built with -static-pie. */
+/* Runs in the guest of the tests of whole machines, twice: a program that can be moved, so that its code lies at another address each
+   time, and its child, which makes accesses before it runs anything else. Built with -static-pie. */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -48,6 +48,8 @@ pub enum Warning {
     NoGuestMemory(String),
     /// Processes of the guest are not told apart: the guest was not understood.
     NoIntrospection(String),
+    /// This QEMU may tell another process's address of code that processes share.
+    SharedCode,
     /// QEMU was killed, and the trace holds what happened before.
     MachineKilled {
         /// The trace.
@@ -64,6 +66,10 @@ impl fmt::Display for Warning {
             Self::NoIntrospection(why) => {
                 write!(f, "note: processes of the guest are not told apart: {why}")
             }
+            Self::SharedCode => f.write_str(
+                "note: this QEMU may give code that processes share the address of another process, \
+                 and names of functions may be wrong: QEMU 7.2, and 9.0 and later give its own",
+            ),
             Self::MachineKilled { output, signal } => write!(
                 f,
                 "{}: QEMU was ended by signal {signal}; the trace holds what happened before",

@@ -5,10 +5,11 @@
 //! compares memory when the machine has been idle for a while, and QEMU's end. A lock keeps these, going idle and going
 //! on apart.
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_uint, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,10 @@ pub(crate) struct TranslatedBlock {
     number: u32,
     instructions: u32,
     ip: u64,
+    /// Bytes of its instructions.
+    sizes: Rc<[u8]>,
+    /// The same code at the other address at which it was executed last.
+    elsewhere: Cell<*const TranslatedBlock>,
     /// The kernel's function that starts here, if we look for it.
     hook: AtomicU64,
 }
@@ -105,7 +110,7 @@ pub(crate) struct Machine {
     /// The pages that were told, by [`page_slot`].
     pages: Box<[ToldPage]>,
     forms: Box<[AccessForm]>,
-    blocks: HashMap<(u64, Vec<u8>), *const TranslatedBlock>,
+    blocks: HashMap<(u64, Rc<[u8]>), *const TranslatedBlock>,
     next_block: u32,
     ram: Option<Ram>,
     /// From this physical address on, main memory is told by its place in QEMU's; all ones: nowhere.
@@ -365,23 +370,47 @@ impl Machine {
                 }
             }
         }
-        let block = self.block_of(ip, sizes);
+        let block = self.block_of(ip, sizes.into());
+        let flags = api.block_flags();
         // SAFETY: the block that is being translated; the callback has the type that QEMU calls.
-        unsafe { (api.register_vcpu_tb_exec_cb)(tb, entered, CB_NO_REGS, block.cast_mut().cast()) };
+        unsafe { (api.register_vcpu_tb_exec_cb)(tb, entered, flags, block.cast_mut().cast()) };
     }
 
-    fn block_of(&mut self, ip: u64, sizes: Vec<u8>) -> *const TranslatedBlock {
-        if let Some(&block) = self.blocks.get(&(ip, sizes.clone())) {
+    fn block_of(&mut self, ip: u64, sizes: Rc<[u8]>) -> *const TranslatedBlock {
+        if let Some(&block) = self.blocks.get(&(ip, Rc::clone(&sizes))) {
             return block;
         }
         let number = self.next_block;
         self.next_block += 1;
         self.record(&MachineRecord::Block { block: number, ip, sizes: &sizes });
         let hook = AtomicU64::new(self.tasks.hook(ip));
-        let block = Box::new(TranslatedBlock { number, instructions: sizes.len() as u32, ip, hook });
+        let elsewhere = Cell::new(core::ptr::null());
+        let (instructions, own_sizes) = (sizes.len() as u32, Rc::clone(&sizes));
+        let block = TranslatedBlock { number, instructions, ip, sizes: own_sizes, elsewhere, hook };
+        let block = Box::new(block);
         let block: *const TranslatedBlock = Box::leak(block);
         self.blocks.insert((ip, sizes), block);
         block
+    }
+
+    /// The block where it is executed now, which need not be where it was when QEMU translated it.
+    #[inline]
+    fn where_executed(&mut self, block: *const TranslatedBlock) -> *const TranslatedBlock {
+        // SAFETY: in the callback of a block, which reads registers where they can be read.
+        let Some(ip) = self.api.ip.and_then(|ip| unsafe { ip() }) else { return block };
+        // SAFETY: blocks live as long as QEMU.
+        let translated = unsafe { &*block };
+        if ip == translated.ip {
+            return block;
+        }
+        let last = translated.elsewhere.get();
+        // SAFETY: blocks live as long as QEMU.
+        if !last.is_null() && unsafe { (*last).ip } == ip {
+            return last;
+        }
+        let found = self.block_of(ip, Rc::clone(&translated.sizes));
+        translated.elsewhere.set(found);
+        found
     }
 
     /// Counts the instructions of the block that was entered last.
@@ -408,6 +437,7 @@ impl Machine {
     #[inline]
     fn enter(&mut self, cpu: u32, block: *const TranslatedBlock) {
         self.leave_block();
+        let block = self.where_executed(block);
         if cpu != self.cpu {
             self.cpu = cpu;
             self.tasks.go_to(cpu);

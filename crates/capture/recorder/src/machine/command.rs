@@ -107,14 +107,29 @@ pub(crate) fn complete(args: &[String], plugin: &str, needs_memory: bool) -> Res
     Ok(QemuCommand { args, ram, problem })
 }
 
-/// Whether a QEMU that says this of itself tells plugins places in its own memory as physical addresses. From 8.2 on it tells addresses.
-pub(crate) fn tells_offsets(help: &str) -> bool {
-    let version = help.split_once("version ").and_then(|(_, rest)| {
+/// A version of QEMU: 7.2 is (7, 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct QemuVersion(u32, u32);
+
+impl QemuVersion {
+    /// That of a QEMU that says this of itself.
+    pub(crate) fn of(help: &str) -> Option<Self> {
+        let (_, rest) = help.split_once("version ")?;
         let (major, rest) = rest.split_once('.')?;
         let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
-    });
-    version.is_some_and(|version| version < (8, 2))
+        Some(Self(major.parse().ok()?, minor.parse().ok()?))
+    }
+
+    /// Whether it tells plugins places in its own memory as physical addresses.
+    pub(crate) fn tells_offsets(self) -> bool {
+        self < Self(8, 2)
+    }
+
+    /// Whether it may run code that lies at several addresses as if it were at one of them, and plugins can't ask at which. Without that
+    /// is 7.2, and plugins can ask from 9.0 on.
+    pub(crate) fn hides_addresses(self) -> bool {
+        Self(7, 2) < self && self < Self(9, 0)
+    }
 }
 
 /// Where the guest's memory is.
@@ -276,11 +291,16 @@ mod tests {
 
     #[test]
     fn versions_are_read() {
-        assert!(tells_offsets("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright"));
-        assert!(tells_offsets("QEMU emulator version 8.1.5"));
-        assert!(!tells_offsets("QEMU emulator version 8.2.0"));
-        assert!(!tells_offsets("QEMU emulator version 10.0.2 (Debian)"));
-        assert!(!tells_offsets("usage: qemu -machine"));
+        let of = |help: &str| {
+            QemuVersion::of(help).map(|version| (version.tells_offsets(), version.hides_addresses()))
+        };
+        let debian = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright";
+        assert_eq!(of(debian), Some((true, false)));
+        assert_eq!(of("QEMU emulator version 8.1.5"), Some((true, true)));
+        assert_eq!(of("QEMU emulator version 8.2.0"), Some((false, true)));
+        assert_eq!(of("QEMU emulator version 9.0.0"), Some((false, false)));
+        assert_eq!(of("QEMU emulator version 10.0.2 (Debian)"), Some((false, false)));
+        assert_eq!(of("usage: qemu -machine"), None);
     }
 
     #[test]

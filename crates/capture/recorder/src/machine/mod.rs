@@ -123,13 +123,17 @@ fn record(plan: &MachinePlan, tell: &mut dyn FnMut(Notice<'_>)) -> Result<Record
     // The plugin has its settings on QEMU's command line; these are for other tracers.
     let service = BufferService::open(Arc::new(|_| NO_CONFIG), None)?;
     let mut plugin = plugin_option(&library, service.socket_name(), &plan.settings);
-    if command::tells_offsets(&help) {
+    let version = command::QemuVersion::of(&help);
+    if version.is_some_and(command::QemuVersion::tells_offsets) {
         plugin.push_str(",offsets=on");
     }
     let command = command::complete(&plan.args, &plugin, plan.data)?;
     let mut warnings = Warnings::default();
     if let Some(why) = command.problem {
         warnings.add(Warning::NoGuestMemory(why), tell);
+    }
+    if version.is_some_and(command::QemuVersion::hides_addresses) {
+        warnings.add(Warning::SharedCode, tell);
     }
     let destination = Destination::create(&plan.trace, plan.data)?;
     let trace = destination.trace.clone();

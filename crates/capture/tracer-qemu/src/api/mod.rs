@@ -27,6 +27,8 @@ extern "C" fn choose() {
 
 /// `QEMU_PLUGIN_CB_NO_REGS`: a callback reads and writes no registers of the guest.
 pub(crate) const CB_NO_REGS: c_int = 0;
+/// `QEMU_PLUGIN_CB_R_REGS`: a callback reads them.
+const CB_READS_REGS: c_int = 1;
 /// `QEMU_PLUGIN_MEM_RW`: loads and stores.
 pub(crate) const MEM_RW: c_int = 3;
 /// `QEMU_PLUGIN_INLINE_ADD_U64`: the only inline operation there is.
@@ -99,6 +101,9 @@ pub(crate) struct Api {
     pub(crate) tail: unsafe fn(c_uint) -> u64,
     /// What an access read or wrote, where this version can tell.
     pub(crate) value: Option<unsafe fn(MemInfo) -> Value>,
+    /// Where 64-bit code is that a callback of a block is for, where this version can tell. QEMU 10 translates a page's code once for all
+    /// the virtual addresses that the page has, and [`Api::tb_vaddr`] is the first of them; QEMU 7.2 does so for each.
+    pub(crate) ip: Option<unsafe fn() -> Option<u64>>,
 }
 
 /// The function of that name; null where this QEMU has none.
@@ -159,9 +164,15 @@ impl Api {
                 count_insn: v1::count_insn,
                 tail: v1::tail,
                 value: None,
+                ip: None,
             }
         };
         let bound = if claimed < 2 { v1::bind() } else { v2::bind(&mut api, version_cur) };
         bound.then_some(api)
+    }
+
+    /// What the callback of a block does with registers.
+    pub(crate) fn block_flags(&self) -> c_int {
+        if self.ip.is_some() { CB_READS_REGS } else { CB_NO_REGS }
     }
 }

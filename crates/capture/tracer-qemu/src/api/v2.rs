@@ -1,8 +1,9 @@
-//! Versions 2 to 4: inline counters in scoreboards, one cell a vCPU; from 3 on instruction bytes are copied out and the
-//! value of an access can be asked for.
+//! Versions 2 to 4: inline counters in scoreboards, one cell a vCPU, and registers that can be read; from 3 on instruction bytes are
+//! copied out and the value of an access can be asked for.
 
-use core::ffi::{c_int, c_uint, c_void};
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::OnceLock;
 
 use super::{Api, INLINE_ADD_U64, Insn, MemInfo, Value, function};
 
@@ -21,6 +22,43 @@ struct MemValue {
     /// A union: 1, 2, 4 or 8 bytes at its start, or low and high half.
     data: [u64; 2],
 }
+
+/// `qemu_plugin_reg_descriptor`.
+#[repr(C)]
+struct RegisterDescriptor {
+    handle: *mut c_void,
+    name: *const c_char,
+    feature: *const c_char,
+}
+
+/// The public part of glib's `GArray` and `GByteArray`.
+#[repr(C)]
+struct GlibArray<T> {
+    data: *mut T,
+    len: c_uint,
+}
+
+type GetRegisters = unsafe extern "C" fn() -> *mut GlibArray<RegisterDescriptor>;
+type ReadRegister = unsafe extern "C" fn(*mut c_void, *mut GlibArray<u8>) -> c_int;
+type ByteArrayNew = unsafe extern "C" fn() -> *mut GlibArray<u8>;
+type ByteArraySetSize = unsafe extern "C" fn(*mut GlibArray<u8>, c_uint) -> *mut GlibArray<u8>;
+
+/// How the instruction pointer is read.
+struct IpReader {
+    read: ReadRegister,
+    set_size: ByteArraySetSize,
+    register: *mut c_void,
+    /// What it is read into.
+    bytes: *mut GlibArray<u8>,
+}
+
+// SAFETY: made and used by the vCPU thread alone, as `ip` asks for.
+unsafe impl Send for IpReader {}
+// SAFETY: as above.
+unsafe impl Sync for IpReader {}
+
+/// Made when a vCPU executes for the first time: before, QEMU has no registers to name. `None` where it does not name this one.
+static IP_READER: OnceLock<Option<IpReader>> = OnceLock::new();
 
 type InsnDataPointer = unsafe extern "C" fn(Insn) -> *const u8;
 type InsnDataCopy = unsafe extern "C" fn(Insn, *mut c_void, usize) -> usize;
@@ -62,7 +100,51 @@ pub(super) fn bind(api: &mut Api, version_cur: c_int) -> bool {
         MEM_GET_VALUE.store(value_of as *mut c_void, Ordering::Relaxed);
         api.value = Some(value);
     }
+    api.ip = Some(ip);
     true
+}
+
+impl IpReader {
+    /// # Safety
+    /// In the callback of a block.
+    unsafe fn find() -> Option<Self> {
+        // SAFETY: the types are those of versions 2 to 4, and glib's.
+        let (get, read, new, set_size) = unsafe {
+            (
+                function::<GetRegisters>(c"qemu_plugin_get_registers")?,
+                function::<ReadRegister>(c"qemu_plugin_read_register")?,
+                function::<ByteArrayNew>(c"g_byte_array_new")?,
+                function::<ByteArraySetSize>(c"g_byte_array_set_size")?,
+            )
+        };
+        // SAFETY: a vCPU executes, by the caller's promise. Kept as long as QEMU, like all that it names.
+        let all = unsafe { &*get() };
+        // SAFETY: glib's array of so many descriptors.
+        let all = unsafe { core::slice::from_raw_parts(all.data, all.len as usize) };
+        let register = all.iter().find(|register| {
+            // SAFETY: QEMU's names end with a zero.
+            !register.name.is_null() && unsafe { CStr::from_ptr(register.name) } == c"rip"
+        })?;
+        // SAFETY: the type of that function.
+        let bytes = unsafe { new() };
+        Some(Self { read, set_size, register: register.handle, bytes })
+    }
+}
+
+/// `None` in code of 32 and 16 bits, where it is a distance from a base that plugins are not told.
+///
+/// # Safety
+/// In the callback of a block that reads registers.
+unsafe fn ip() -> Option<u64> {
+    // SAFETY: the caller's promise.
+    let reader = IP_READER.get_or_init(|| unsafe { IpReader::find() }).as_ref()?;
+    // SAFETY: an array of glib's that only this thread uses; QEMU appends a register's bytes.
+    unsafe {
+        (reader.set_size)(reader.bytes, 0);
+        (reader.read)(reader.register, reader.bytes);
+        let bytes = &*reader.bytes;
+        (bytes.len == 8).then(|| bytes.data.cast::<u64>().read_unaligned())
+    }
 }
 
 /// # Safety
