@@ -54,7 +54,7 @@ struct IpReader {
 
 // SAFETY: made and used by the vCPU thread alone, as `ip` asks for.
 unsafe impl Send for IpReader {}
-// SAFETY: as above.
+// SAFETY: only the vCPU thread looks at it, as `ip` asks for.
 unsafe impl Sync for IpReader {}
 
 /// Made when a vCPU executes for the first time: before, QEMU has no registers to name. `None` where it does not name this one.

@@ -5,22 +5,23 @@
 //! compares memory when the machine has been idle for a while, and QEMU's end. A lock keeps these, going idle and going
 //! on apart.
 
-use core::cell::{Cell, UnsafeCell};
+mod blocks;
+
+use core::cell::UnsafeCell;
 use core::ffi::{c_uint, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use buffers::{
-    BUFFER_BYTES, MAX_BLOCK_INSTRUCTIONS, MAX_FOUND_BYTES, MAX_MACHINE_WORDS, MachineRecord, MachineWriter,
-    PAGE_SLOTS, Pool, access_word, encode_machine, enter_words, page_slot, page_word,
+    BUFFER_BYTES, MAX_FOUND_BYTES, MAX_MACHINE_WORDS, MachineRecord, MachineWriter, PAGE_SLOTS, Pool,
+    access_word, encode_machine, enter_words, page_slot, page_word,
 };
 
 use memref::VirtAddr;
 
-use crate::api::{Api, CB_NO_REGS, MEM_RW, MemInfo, PluginId, Tb};
+use self::blocks::{ToldBlocks, TranslatedBlock};
+use crate::api::{Api, MemInfo, PluginId, Tb};
 use crate::channel;
 use crate::options::{NumberRange, PluginOptions};
 use crate::ram::Ram;
@@ -49,19 +50,6 @@ pub(crate) const TEXT_API: u32 = 0;
 pub(crate) const TEXT_INTROSPECTION: u32 = 1;
 pub(crate) const TEXT_MEMORY: u32 = 2;
 pub(crate) const TEXT_SYMBOL: u32 = 3;
-
-/// A block that was translated. Lives as long as QEMU: translated code has its address.
-pub(crate) struct TranslatedBlock {
-    number: u32,
-    instructions: u32,
-    ip: u64,
-    /// Bytes of its instructions.
-    sizes: Rc<[u8]>,
-    /// The same code at the other address at which it was executed last.
-    elsewhere: Cell<*const TranslatedBlock>,
-    /// The kernel's function that starts here, if we look for it.
-    hook: AtomicU64,
-}
 
 /// Where a page lies, as it was told last.
 #[derive(Clone, Copy)]
@@ -110,8 +98,7 @@ pub(crate) struct Machine {
     /// The pages that were told, by [`page_slot`].
     pages: Box<[ToldPage]>,
     forms: Box<[AccessForm]>,
-    blocks: HashMap<(u64, Rc<[u8]>), *const TranslatedBlock>,
-    next_block: u32,
+    blocks: ToldBlocks,
     ram: Option<Ram>,
     /// From this physical address on, main memory is told by its place in QEMU's; all ones: nowhere.
     offsets_from: u64,
@@ -185,8 +172,7 @@ pub(crate) fn start(id: PluginId, api: Api, version: i32, options: PluginOptions
         tail: 0,
         pages: vec![ToldPage { virt: u64::MAX, phys: 0, device: false }; PAGE_SLOTS].into_boxed_slice(),
         forms: vec![form; FORMS].into_boxed_slice(),
-        blocks: HashMap::new(),
-        next_block: 0,
+        blocks: ToldBlocks::default(),
         ram: None,
         offsets_from: match options.ram {
             ram if options.offsets && ram.bytes() > ram.low_bytes() => ram.low_bytes(),
@@ -324,95 +310,7 @@ unsafe extern "C" fn marked(_: c_uint, mark: *mut c_void) {
     machine.mark(mark as usize as u32);
 }
 
-/// The number in a marker instruction: `nopl 0x6d74NNNN(%rax,%rax)`, which does nothing anywhere else.
-fn marker(bytes: &[u8]) -> Option<u32> {
-    match bytes {
-        [0x0f, 0x1f, 0x84, 0x00, low, high, 0x74, 0x6d, ..] => Some(u32::from(*low) | u32::from(*high) << 8),
-        _ => None,
-    }
-}
-
 impl Machine {
-    /// # Safety
-    /// In the callback of that block's translation.
-    unsafe fn translate(&mut self, tb: Tb) {
-        let api = self.api;
-        // SAFETY: the caller's promise: the block that is being translated.
-        let (count, ip) = unsafe { ((api.tb_n_insns)(tb), (api.tb_vaddr)(tb)) };
-        let count = count.min(MAX_BLOCK_INSTRUCTIONS);
-        let mut sizes = Vec::with_capacity(count);
-        for index in 0..count {
-            // SAFETY: the block that is being translated; the index is below the number of its instructions.
-            let insn = unsafe { (api.tb_get_insn)(tb, index) };
-            // SAFETY: an instruction of the block that is being translated.
-            sizes.push(unsafe { (api.insn_size)(insn) } as u8);
-            // SAFETY: an instruction of the block that is being translated; each callback has the type that QEMU calls.
-            unsafe {
-                (api.register_vcpu_mem_cb)(insn, accessed, CB_NO_REGS, MEM_RW, index as *mut c_void);
-                if index + 1 == count && count > 1 {
-                    (api.count_insn)(insn);
-                }
-            }
-            if sizes[index] == 8 {
-                let mut bytes = [0; 16];
-                // SAFETY: an instruction of the block that is being translated.
-                let len = unsafe { (api.insn_data)(insn, &mut bytes) };
-                if let Some(mark) = marker(&bytes[..len]) {
-                    // SAFETY: an instruction of the block that is being translated; the callback has the type that QEMU calls.
-                    unsafe {
-                        (api.register_vcpu_insn_exec_cb)(
-                            insn,
-                            marked,
-                            CB_NO_REGS,
-                            mark as usize as *mut c_void,
-                        )
-                    };
-                }
-            }
-        }
-        let block = self.block_of(ip, sizes.into());
-        let flags = api.block_flags();
-        // SAFETY: the block that is being translated; the callback has the type that QEMU calls.
-        unsafe { (api.register_vcpu_tb_exec_cb)(tb, entered, flags, block.cast_mut().cast()) };
-    }
-
-    fn block_of(&mut self, ip: u64, sizes: Rc<[u8]>) -> *const TranslatedBlock {
-        if let Some(&block) = self.blocks.get(&(ip, Rc::clone(&sizes))) {
-            return block;
-        }
-        let number = self.next_block;
-        self.next_block += 1;
-        self.record(&MachineRecord::Block { block: number, ip, sizes: &sizes });
-        let hook = AtomicU64::new(self.tasks.hook(ip));
-        let elsewhere = Cell::new(core::ptr::null());
-        let (instructions, own_sizes) = (sizes.len() as u32, Rc::clone(&sizes));
-        let block = TranslatedBlock { number, instructions, ip, sizes: own_sizes, elsewhere, hook };
-        let block = Box::new(block);
-        let block: *const TranslatedBlock = Box::leak(block);
-        self.blocks.insert((ip, sizes), block);
-        block
-    }
-
-    /// The block where it is executed now, which need not be where it was when QEMU translated it.
-    #[inline]
-    fn where_executed(&mut self, block: *const TranslatedBlock) -> *const TranslatedBlock {
-        // SAFETY: in the callback of a block, which reads registers where they can be read.
-        let Some(ip) = self.api.ip.and_then(|ip| unsafe { ip() }) else { return block };
-        // SAFETY: blocks live as long as QEMU.
-        let translated = unsafe { &*block };
-        if ip == translated.ip {
-            return block;
-        }
-        let last = translated.elsewhere.get();
-        // SAFETY: blocks live as long as QEMU.
-        if !last.is_null() && unsafe { (*last).ip } == ip {
-            return last;
-        }
-        let found = self.block_of(ip, Rc::clone(&translated.sizes));
-        translated.elsewhere.set(found);
-        found
-    }
-
     /// Counts the instructions of the block that was entered last.
     #[inline]
     fn leave_block(&mut self) {
@@ -495,7 +393,7 @@ impl Machine {
         }
         if self.tasks.is_ready() {
             self.tasks.go_to(self.cpu);
-            for block in self.blocks.values() {
+            for block in self.blocks.all() {
                 // SAFETY: blocks live as long as QEMU.
                 let block = unsafe { &**block };
                 block.hook.store(self.tasks.hook(block.ip), Ordering::Relaxed);
@@ -808,16 +706,5 @@ impl Machine {
         if self.writer.submit(&self.pool) {
             channel::wake_recorder(&self.pool);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn marker_instructions_are_known() {
-        assert_eq!(marker(&[0x0f, 0x1f, 0x84, 0, 5, 1, 0x74, 0x6d]), Some(0x105));
-        assert_eq!(marker(&[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]), None);
     }
 }
