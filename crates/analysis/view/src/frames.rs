@@ -14,7 +14,7 @@ use memref::{Access, AccessKind, ProcessId, ThreadId};
 use trace_format::{Filter, PageCell, PageIndex, StreamKind};
 
 use crate::error::Error;
-use crate::machine::MachineCounter;
+use crate::physical::MachineCounter;
 use crate::shown::ShownAccesses;
 
 /// Parts that a frame's time is counted in.

@@ -23,6 +23,7 @@ mod map;
 mod missing;
 mod page;
 mod part;
+mod physical;
 mod places;
 mod query;
 mod server;

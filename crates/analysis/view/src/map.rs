@@ -18,8 +18,8 @@ use crate::axis::AddressAxis;
 use crate::blocks::{MapBlock, blocks, mapped_blocks};
 use crate::error::Error;
 use crate::frames::{MapFrames, PAGE_SHIFT};
-use crate::machine::machine_regions;
 use crate::missing::{MissingStretch, missing};
+use crate::physical::machine_regions;
 
 /// A process as far as it can be seen.
 #[derive(Debug)]
