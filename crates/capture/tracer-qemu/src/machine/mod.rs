@@ -591,6 +591,8 @@ impl Machine {
         }
         if COMPARE.swap(false, Ordering::Relaxed) {
             self.sync();
+            // Where nothing is recorded, and vCPUs that take turns are never idle, this alone says that the machine runs.
+            self.tell_clock();
         }
         let timed = self.options.millis.is_some();
         let bounds = self.options.cycles.iter().flat_map(|span| [span.start, span.end]);
