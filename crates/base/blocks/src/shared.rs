@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use core::ops::Deref;
+use core::sync::atomic::AtomicU64;
 
 use crate::BasicBlock;
 
@@ -9,13 +10,22 @@ use crate::BasicBlock;
 /// is not fetched from wherever the block lies in memory.
 #[derive(Clone, Debug)]
 pub struct SharedBlock {
-    block: Arc<BasicBlock>,
+    held: Arc<HeldBlock>,
     instructions: u16,
     /// Accesses of each execution, or [`VARIES`].
     count: u16,
     values: u8,
     kept_values: u8,
     has_orders: bool,
+}
+
+/// What all holders have in common.
+#[derive(Debug)]
+struct HeldBlock {
+    block: BasicBlock,
+    /// Where the block is defined. The writer of a trace alone writes it, with release, after the definition is in the file; who
+    /// relies on the definition reads it with acquire.
+    defined_at: AtomicU64,
 }
 
 /// How many accesses an execution makes follows from its values. More than a block can have.
@@ -30,7 +40,7 @@ impl From<BasicBlock> for SharedBlock {
             values: block.values(),
             kept_values: block.kept_values(),
             has_orders: block.values() != block.kept_values(),
-            block: Arc::new(block),
+            held: Arc::new(HeldBlock { block, defined_at: AtomicU64::new(0) }),
         }
     }
 }
@@ -39,7 +49,7 @@ impl Deref for SharedBlock {
     type Target = BasicBlock;
 
     fn deref(&self) -> &BasicBlock {
-        &self.block
+        &self.held.block
     }
 }
 
@@ -47,7 +57,14 @@ impl SharedBlock {
     /// Whether the other is this same block, not only one of equal code.
     #[inline]
     pub fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.block, &other.block)
+        Arc::ptr_eq(&self.held, &other.held)
+    }
+
+    /// A word for the writer of a trace, 0 at first: where it has defined the block. Looking that up elsewhere would cost more than
+    /// all else that naming a block takes.
+    #[inline]
+    pub fn defined_at(&self) -> &AtomicU64 {
+        &self.held.defined_at
     }
 
     /// As [`BasicBlock::instructions`].
@@ -86,10 +103,16 @@ impl SharedBlock {
         self.count != VARIES
     }
 
+    /// As [`BasicBlock::count`].
+    #[inline]
+    pub fn count(&self, values: &[u64]) -> u64 {
+        if self.count == VARIES { self.held.block.count(values) } else { self.count.into() }
+    }
+
     /// As [`BasicBlock::count_words`].
     #[inline]
     pub fn count_words(&self, words: &[[u8; 8]]) -> u64 {
-        if self.count == VARIES { self.block.count_words(words) } else { self.count.into() }
+        if self.count == VARIES { self.held.block.count_words(words) } else { self.count.into() }
     }
 }
 
@@ -121,6 +144,7 @@ mod tests {
                 assert_eq!(shared.fixed_count().is_some(), one.is_fixed());
                 let words = [[5, 0, 0, 0, 0, 0, 0, 0]; 4];
                 assert_eq!(shared.count_words(&words), one.count_words(&words));
+                assert_eq!(shared.count(&[5, 0, 0, 0]), one.count(&[5, 0, 0, 0]));
                 assert!(shared.is(&shared.clone()) && !shared.is(&SharedBlock::from(one)));
             }
         }
