@@ -44,7 +44,7 @@ fuzz_target!(|input: (u8, u8, u16, Vec<(u8, Vec<u8>)>, Vec<u8>)| {
         .into_iter()
         .map(|(kind, bytes)| Attribute { kind: (kind % 64).into(), coding: Coding::Stored, bytes })
         .collect();
-    let encoded = Encoded { entry_type: &entry_type, count: count.into(), parts: &parts };
+    let encoded = Encoded { entry_type: &entry_type, count: count.into(), parts: &parts, blocks: &[] };
     let _ = encoder.decode(&encoded, &mut Vec::new());
     let _ = encoder.decode_accesses(&encoded, None, &mut Vec::new());
     let _ = encoder.decode_accesses(&encoded, Some(count.into()), &mut Vec::new());
@@ -55,7 +55,7 @@ fuzz_target!(|input: (u8, u8, u16, Vec<(u8, Vec<u8>)>, Vec<u8>)| {
         return;
     }
     let parts = encoder.encode(&entry_type, &bytes);
-    let encoded = Encoded { entry_type: &entry_type, count: bytes.len() / width, parts: &parts };
+    let encoded = Encoded { entry_type: &entry_type, count: bytes.len() / width, parts: &parts, blocks: &[] };
     let mut decoded = Vec::new();
     assert_eq!(encoder.decode(&encoded, &mut decoded), Ok(()));
     assert_eq!(decoded, bytes);

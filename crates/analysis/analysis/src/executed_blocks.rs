@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use blocks::BasicBlock;
+use blocks::SharedBlock;
 use memref::{ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 use trace_format::ExecutedFrame;
@@ -25,7 +25,7 @@ struct FrameNumbers {
 /// All blocks that were executed so far.
 #[derive(Debug, Default)]
 pub(crate) struct ExecutedBlocks {
-    all: Vec<BasicBlock>,
+    all: Vec<SharedBlock>,
     by_key: FxHashMap<BlockKey, Vec<u32>>,
     /// Of the frame that each thread is in.
     frames: FxHashMap<ThreadId, FrameNumbers>,
@@ -40,7 +40,11 @@ impl ExecutedBlocks {
             let numbers = frame.blocks().iter().map(|block| {
                 let (addr, instructions, values) = (block.addr(), block.instructions(), block.kept_values());
                 let same = self.by_key.entry(BlockKey { addr, instructions, values }).or_default();
-                let known = same.iter().find(|&&number| self.all[number as usize] == *block);
+                let same_block = |&&number: &&u32| {
+                    let known = &self.all[number as usize];
+                    known.is(block) || **known == **block
+                };
+                let known = same.iter().find(same_block);
                 known.copied().unwrap_or_else(|| {
                     self.all.push(block.clone());
                     same.push(self.all.len() as u32 - 1);
@@ -53,7 +57,7 @@ impl ExecutedBlocks {
     }
 
     /// All blocks, by their numbers.
-    pub(crate) fn all(&self) -> &[BasicBlock] {
+    pub(crate) fn all(&self) -> &[SharedBlock] {
         &self.all
     }
 }

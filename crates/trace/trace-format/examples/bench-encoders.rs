@@ -100,7 +100,9 @@ fn measure(way: &Way<'_>, entry_type: &EntryType, segment: &[u8], out: &mut Vec<
         read.push(Attribute { kind: part.kind, coding: *coding, bytes });
     }
     match way {
-        Way::Encoder(encoder, _) => encoder.decode(&Encoded { entry_type, count, parts: &read }, out)?,
+        Way::Encoder(encoder, _) => {
+            encoder.decode(&Encoded { entry_type, count, parts: &read, blocks: &[] }, out)?
+        }
         Way::Zstd(_) => *out = read.swap_remove(0).bytes,
     }
     let decoded = cpu_ns();

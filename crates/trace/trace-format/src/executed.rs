@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use blocks::BasicBlock;
+use blocks::{BasicBlock, SharedBlock};
 use memref::Access;
 
 /// One item of a frame.
@@ -42,7 +42,7 @@ const SINGLE: u32 = u32::MAX;
 pub struct ExecutedFrame {
     serial: u64,
     fs_base: u64,
-    blocks: Vec<BasicBlock>,
+    blocks: Vec<SharedBlock>,
     items: Vec<ListedItem>,
     values: Vec<u64>,
     singles: Vec<Access>,
@@ -85,7 +85,7 @@ impl ExecutedFrame {
     }
 
     /// The blocks of its executions, and the thread's fs base.
-    pub(crate) fn end(&mut self, blocks: Vec<BasicBlock>, fs_base: u64) {
+    pub(crate) fn end(&mut self, blocks: Vec<SharedBlock>, fs_base: u64) {
         self.blocks = blocks;
         self.fs_base = fs_base;
     }
@@ -101,7 +101,7 @@ impl ExecutedFrame {
     }
 
     /// Its blocks.
-    pub fn blocks(&self) -> &[BasicBlock] {
+    pub fn blocks(&self) -> &[SharedBlock] {
         &self.blocks
     }
 
@@ -165,7 +165,7 @@ impl ExecutedFrame {
 
     fn cycle_of(&self, item: usize, instruction: impl Fn(&BasicBlock) -> u16) -> u64 {
         let listed = &self.items[item];
-        let after = self.blocks.get(listed.block as usize).map_or(0, instruction);
+        let after = self.blocks.get(listed.block as usize).map_or(0, |block| instruction(block));
         listed.cycle.saturating_add(after.into())
     }
 }

@@ -1,5 +1,7 @@
 //! Frames: a header, a table of attributes, their payloads (docs/format.md, *Frame*).
 
+use std::borrow::Borrow;
+
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
@@ -171,9 +173,10 @@ impl FrameHeader {
 pub(crate) fn build(
     session: u64,
     mut header: FrameHeader,
-    parts: &[Attribute],
+    parts: &[impl Borrow<Attribute>],
     zstd_level: i32,
 ) -> (FrameHeader, Vec<u8>, u64) {
+    let parts: Vec<&Attribute> = parts.iter().map(Borrow::borrow).collect();
     let stored: Vec<_> = parts.iter().map(|part| part.store(zstd_level)).collect();
     let payload: usize = stored.iter().map(|(_, bytes)| bytes.len().next_multiple_of(ALIGN)).sum();
     header.attributes = parts.len() as u16;

@@ -96,12 +96,12 @@ pub use storage::{FileStorage, Storage, TraceSource};
 pub use stream::StreamDescription;
 pub use stream_kind::StreamKind;
 pub use writer::{
-    BlockWriter, CreateOptions, FileSink, FinishedFrame, NewSegment, SegmentContent, SegmentSink,
-    ShardWriter, SyncPolicy, TraceWriter, TypedWriter,
+    BlockWriter, CreateOptions, DefinitionWriter, FileSink, FinishedFrame, NamedBlocks, NewSegment,
+    SegmentContent, SegmentSink, ShardWriter, SyncPolicy, TraceWriter, TypedWriter,
 };
 
 /// The version of the format that this crate writes (docs/format.md).
-pub const FORMAT_VERSION: u16 = 4;
+pub const FORMAT_VERSION: u16 = 5;
 /// Threads of a trace at most: readers have tables by their numbers, which a file of a few bytes could make any size.
 pub const MAX_THREADS: u32 = 1 << 20;
 /// The most entries that one frame holds.

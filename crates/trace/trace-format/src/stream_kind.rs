@@ -123,6 +123,8 @@ kinds! {
     /// An index: counts of all of the trace, by page.
     PageTotals = 52 "page-totals" 48, COLUMNS, ["process" 0 4 Plain, "page" 8 8 Address, "loads" 16 8 Plain,
         "stores" 24 8 Plain, "modifies" 32 8 Plain, "bytes" 40 8 Plain];
+    /// What blocks do that frames of accesses name: the head of a definition, or one of its accesses.
+    BlockDefinitions = 53 "block-definitions" 24, RAW, [];
 }
 
 impl StreamKind {

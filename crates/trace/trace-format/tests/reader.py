@@ -4,7 +4,7 @@
     reader.py FILE             lists the streams: number and name
     reader.py FILE STREAM...   writes the entries of those streams, by number or name, to standard output
 
-Knows versions 1 to 4, and the encoders raw, columns, generic and vpc. Does not verify checksums; needs the program zstd.
+Knows versions 1 to 5, and the encoders raw, columns, generic and vpc. Does not verify checksums; needs the program zstd.
 """
 
 import lzma
@@ -35,7 +35,7 @@ def decoded(attributes):
 def frames(data):
     """Every frame: kind, stream, sequence, entries, attributes as they are stored."""
     assert data[:8] == b"\x89memtap\n"
-    assert struct.unpack_from("<H", data, 8)[0] in (1, 2, 3, 4)
+    assert struct.unpack_from("<H", data, 8)[0] in (1, 2, 3, 4, 5)
     at = 64
     while at < len(data):
         assert data[at : at + 8] == b"mtFRAME\x1a", at

@@ -145,12 +145,12 @@ fn foreign_files_newer_versions_and_files_in_the_way_are_named() {
     check(b"", "test: not a memtap trace (it does not begin with the magic)");
     check(&[0x7f; 500], "test: not a memtap trace (it does not begin with the magic)");
     let mut newer = small_file();
-    newer[8] = 5;
+    newer[8] = 6;
     let checksum = xxhash_rust::xxh3::xxh3_64(&newer[..56]);
     newer[56..64].copy_from_slice(&checksum.to_le_bytes());
     check(
         &newer,
-        "test: written in version 5 of the trace format, this memtap reads up to 4; use a newer one",
+        "test: written in version 6 of the trace format, this memtap reads up to 5; use a newer one",
     );
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace.memtap");

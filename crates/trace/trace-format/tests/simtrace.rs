@@ -53,7 +53,8 @@ fn vpc_round_trips_all_types_and_comes_near_to_the_original() {
         let count = bytes.len() / entry_type.entry_bytes as usize;
         let parts = vpc.encode(&entry_type, &bytes);
         let mut decoded = Vec::new();
-        vpc.decode(&Encoded { entry_type: &entry_type, count, parts: &parts }, &mut decoded).unwrap();
+        vpc.decode(&Encoded { entry_type: &entry_type, count, parts: &parts, blocks: &[] }, &mut decoded)
+            .unwrap();
         assert!(decoded == bytes, "{}", entry_type.name);
         if wide && data {
             // The hidden frames of the original take 76 KB; they compress what is unused of their segments too.

@@ -88,7 +88,8 @@ pub fn copy(trace: &Trace, sink: &dyn SegmentSink, options: &CopyOptions) -> Res
     let mut copy = Copy { inner, sink, options, report: CopyReport::default(), losses: BTreeMap::new() };
     copy.lose_ends();
     for stream in streams {
-        let converted = stream.kind == Some(StreamKind::Values);
+        // Values go with their accesses; accesses are encoded anew, and need no definitions.
+        let converted = matches!(stream.kind, Some(StreamKind::Values | StreamKind::BlockDefinitions));
         if converted || dropped.contains(&&*stream.description.name) {
             continue;
         }

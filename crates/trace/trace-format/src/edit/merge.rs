@@ -203,7 +203,10 @@ fn foreign(
 ) -> Result<(), Error> {
     for info in trace.streams() {
         let kind = StreamKind::of(&info.description.entry_type);
-        let is_done = |kind| matches!(kind, StreamKind::Flow | StreamKind::BasicBlocks) || !kind.by_frames();
+        let is_done = |kind| {
+            use StreamKind::{BasicBlocks, BlockDefinitions, Flow};
+            matches!(kind, Flow | BasicBlocks | BlockDefinitions) || !kind.by_frames()
+        };
         if kind.is_some_and(is_done) {
             continue;
         }

@@ -1,8 +1,9 @@
 //! What an encoder is: the contract between a stream's entries and the attributes of its frames.
 //!
-//! An encoder works on the entries' bytes as docs/format.md lays them out, one segment at a time and without memory of
-//! others, so that each frame is decodable alone. The second stage and the checksums are the frame's.
+//! An encoder works on the entries' bytes as docs/format.md lays them out, one segment at a time and without memory of others, so
+//! that each frame is decodable alone, but for [`Encoded::blocks`]. The second stage and the checksums are the frame's.
 
+use blocks::SharedBlock;
 use memref::Access;
 
 use super::{attribute::Attribute, words};
@@ -25,6 +26,8 @@ pub struct Encoded<'a> {
     pub count: usize,
     /// What was made of them.
     pub parts: &'a [Attribute],
+    /// Of a frame that names blocks instead of defining them, these, in its order: whoever reads the frame finds them.
+    pub blocks: &'a [SharedBlock],
 }
 
 /// Turns segments into attributes and back. Stateless: one instance serves all streams and threads at once.

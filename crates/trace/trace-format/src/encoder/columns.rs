@@ -68,7 +68,7 @@ impl Encoder for Columns {
     }
 
     fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
-        let &Encoded { entry_type, count, parts } = encoded;
+        let &Encoded { entry_type, count, parts, .. } = encoded;
         const SHORT: Corrupt = Corrupt("a column is too short");
         let (columns, rest) = match parts {
             [Attribute { kind: 0, bytes, .. }] => (bytes, None),
@@ -136,7 +136,7 @@ mod tests {
             let mut entries = seed;
             entries.resize(entries.len().next_multiple_of(width).max(width), 7);
             let parts = Columns.encode(&entry_type, &entries);
-            let encoded = Encoded { entry_type: &entry_type, count: entries.len() / width, parts: &parts };
+            let encoded = Encoded { entry_type: &entry_type, count: entries.len() / width, parts: &parts, blocks: &[] };
             let mut decoded = Vec::new();
             prop_assert_eq!(Columns.decode(&encoded, &mut decoded), Ok(()));
             prop_assert_eq!(decoded, entries);
@@ -145,7 +145,7 @@ mod tests {
         #[test]
         fn any_bytes_are_decoded_or_refused(kind in prop::sample::select(StreamKind::ALL), bytes: Vec<u8>, count in 0..99_usize) {
             let parts = [Attribute { kind: 0, coding: Coding::Stored, bytes }];
-            let encoded = Encoded { entry_type: &kind.entry_type(), count, parts: &parts };
+            let encoded = Encoded { entry_type: &kind.entry_type(), count, parts: &parts, blocks: &[] };
             let _ = Columns.decode(&encoded, &mut Vec::new());
         }
     }

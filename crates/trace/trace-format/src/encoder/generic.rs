@@ -167,7 +167,7 @@ impl Encoder for Generic {
     }
 
     fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
-        let &Encoded { entry_type, count, parts } = encoded;
+        let &Encoded { entry_type, count, parts, .. } = encoded;
         const WRONG: Corrupt = Corrupt("a column is not what the frame's forms say");
         let width = entry_type.entry_bytes as usize;
         let (columns, rest) = columns(entry_type);
@@ -220,7 +220,7 @@ mod tests {
             let bytes = entries.concat();
             let parts = Generic.encode(&entry_type(), &bytes);
             let mut out = Vec::new();
-            let encoded = Encoded { entry_type: &entry_type(), count: entries.len(), parts: &parts };
+            let encoded = Encoded { entry_type: &entry_type(), count: entries.len(), parts: &parts, blocks: &[] };
             Generic.decode(&encoded, &mut out).unwrap();
             prop_assert!(out == bytes);
             let more = Encoded { count: entries.len() + 1, ..encoded };

@@ -380,7 +380,7 @@ mod tests {
         accesses.iter().for_each(|access| access.put(&mut entries));
         let entry_type = StreamKind::Accesses.entry_type();
         let parts = LiveEncoder.encode(&entry_type, &entries);
-        let encoded = Encoded { entry_type: &entry_type, count: accesses.len(), parts: &parts };
+        let encoded = Encoded { entry_type: &entry_type, count: accesses.len(), parts: &parts, blocks: &[] };
         let mut decoded = Vec::new();
         assert_eq!(LiveEncoder.decode(&encoded, &mut decoded), Ok(()));
         assert!(decoded == entries);
@@ -414,7 +414,7 @@ mod tests {
             let parts = LiveEncoder.encode(&entry_type, &entries);
             let (mut decoded, mut direct) = (Vec::new(), Vec::new());
             let count = entries.len() / DATA_BYTES;
-            let encoded = Encoded { entry_type: &entry_type, count, parts: &parts };
+            let encoded = Encoded { entry_type: &entry_type, count, parts: &parts, blocks: &[] };
             prop_assert_eq!(LiveEncoder.decode(&encoded, &mut decoded), Ok(()));
             prop_assert!(decoded == entries);
             prop_assert_eq!(LiveEncoder.decode_accesses(&encoded, None, &mut direct), Ok(()));
@@ -430,7 +430,7 @@ mod tests {
                 let mut bytes: Vec<u8> = columns.iter().flat_map(|column| (column.len() as u64).to_le_bytes()).collect();
                 columns.iter().for_each(|column| bytes.extend(column));
                 let parts = [Attribute { kind: 0, coding: Coding::Stored, bytes }];
-                let encoded = Encoded { entry_type: &kind.entry_type(), count: columns[0].len(), parts: &parts };
+                let encoded = Encoded { entry_type: &kind.entry_type(), count: columns[0].len(), parts: &parts, blocks: &[] };
                 let _ = LiveEncoder.decode(&encoded, &mut Vec::new());
             }
         }
@@ -442,7 +442,7 @@ mod tests {
             let entry_type = EntryType { entry_bytes, ..StreamKind::Accesses.entry_type() };
             let entries: Vec<u8> = (1..=entry_bytes as u8 * 3).map(|byte| byte | 1).collect();
             let parts = LiveEncoder.encode(&entry_type, &entries);
-            let encoded = Encoded { entry_type: &entry_type, count: 3, parts: &parts };
+            let encoded = Encoded { entry_type: &entry_type, count: 3, parts: &parts, blocks: &[] };
             let mut decoded = Vec::new();
             assert_eq!(LiveEncoder.decode(&encoded, &mut decoded), Ok(()));
             assert_eq!(decoded, entries);

@@ -23,6 +23,7 @@ mod words;
 
 pub use attribute::{Attribute, Coding};
 pub use blocks::{BlockFrame, CodedFrame, ExecutionRun, MAX_RUN_ACCESSES, RunCoder, RunOutline};
+pub(crate) use blocks::{BlockNames, EPOCH_ENTRIES};
 pub use codec::{Corrupt, Encoded, Encoder};
 pub use level::Level;
 pub(crate) use raw::raw;

@@ -43,7 +43,8 @@ impl Bounds {
                 | StreamKind::Checkpoints
                 | StreamKind::PageCells
                 | StreamKind::IndexedFrames
-                | StreamKind::PageTotals,
+                | StreamKind::PageTotals
+                | StreamKind::BlockDefinitions,
             )
             | None => by_fields(entry_type, entries),
         }

@@ -4,7 +4,10 @@ use std::fmt;
 
 use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync, ThreadId};
 
-use super::{damage::Damage, file::FrameError, session::NameReader, stream::Stream, trace::Trace};
+use super::{
+    damage::Damage, definitions::each_definition, file::FrameError, session::NameReader, stream::Stream,
+    trace::Trace,
+};
 use crate::{
     AccessCounts, Bounds, DataAccess, Error, StreamKind, ThreadRecord,
     directory::FrameRef,
@@ -208,6 +211,8 @@ impl StreamCheck<'_> {
             | StreamKind::PageCells
             | StreamKind::IndexedFrames
             | StreamKind::PageTotals => Ok(()),
+            StreamKind::BlockDefinitions => each_definition(bytes, |_, _| ())
+                .ok_or(FrameError::Damaged("a definition of a block is malformed")),
             StreamKind::ValuesData | StreamKind::Names => {
                 let blocks = bytes.chunks_exact(crate::var::BLOCK_BYTES);
                 let sound = |block| crate::var::block(block).is_some();

@@ -4,8 +4,14 @@
 
 use memref::{Gap, GapReason, VirtAddr};
 
-use super::{file::FrameError, shard::Shard, stream::Stream, trace::Trace};
-use crate::{AccessCounts, Error, InstructionTable, StreamKind, in_order::in_order};
+use super::{
+    damage::Damage,
+    file::FrameError,
+    shard::Shard,
+    stream::Stream,
+    trace::{Trace, TraceData},
+};
+use crate::{AccessCounts, Error, InstructionTable, StreamKind, directory::FrameRef, in_order::in_order};
 
 /// The accesses of a thread by kind, and what is missing of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,21 +29,39 @@ impl Trace {
     /// # Errors
     /// Where the file can't be read.
     pub fn verify_checksums(&self, threads: usize) -> Result<(), Error> {
-        let inner = self.inner();
-        let all: Vec<_> = inner
-            .streams
-            .values()
-            .flat_map(|stream| stream.frames.iter().map(move |frame| (stream, frame)))
-            .collect();
-        let verify = |_: &mut (), number: usize| {
+        let TraceData { file, encoders, .. } = self.inner();
+        self.verify_frames(threads, |_| true, |stream, frame| stream.verify(file, frame))?;
+        // What a file ends in is needed by nothing before it; all else may be definitions that other frames need.
+        let cuts = |damage: &Damage| {
+            use Damage::{Ended, FileHeader, NotClosed, Torn};
+            matches!(damage, NotClosed | Ended { .. } | FileHeader | Torn { .. })
+        };
+        if self.damage_met().iter().all(cuts) {
+            return Ok(());
+        }
+        let verify = |stream: &Stream, frame: &FrameRef| stream.verify_names(file, encoders, frame);
+        self.verify_frames(threads, Stream::may_name_blocks, verify)
+    }
+
+    /// Verifies all frames of some streams, which note what is damaged.
+    fn verify_frames(
+        &self,
+        threads: usize,
+        wanted: impl Fn(&Stream) -> bool,
+        verify: impl Fn(&Stream, &FrameRef) -> Result<(), FrameError> + Sync,
+    ) -> Result<(), Error> {
+        let streams = self.inner().streams.values().filter(|stream| wanted(stream));
+        let all: Vec<_> =
+            streams.flat_map(|stream| stream.frames.iter().map(move |frame| (stream, frame))).collect();
+        let verify_one = |_: &mut (), number: usize| {
             let (stream, frame) = all[number];
-            stream.verify(&inner.file, frame)
+            verify(stream, frame)
         };
         let take = |_, verified| match verified {
             Ok(()) | Err(FrameError::Damaged(_)) => Ok(()),
             Err(FrameError::Failed(error)) => Err(error),
         };
-        in_order(all.len(), threads, || (), verify, take)
+        in_order(all.len(), threads, || (), verify_one, take)
     }
 }
 

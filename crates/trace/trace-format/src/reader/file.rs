@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     damage::{Damage, DamageLog},
+    definitions::DefinitionCache,
     limits::Limits,
 };
 use crate::{
@@ -42,6 +43,8 @@ pub(crate) struct TraceFile {
     pub(crate) limits: Limits,
     /// What readers met.
     pub(crate) met: Arc<DamageLog>,
+    /// The definitions that they needed.
+    pub(crate) definitions: Arc<DefinitionCache>,
 }
 
 /// All frames with entries or descriptions, in the order of the file, and what was wrong on the way.
@@ -74,8 +77,9 @@ impl TraceFile {
         let failed =
             |source| Error::Io { path: path.into(), operation: "ask for the length", offset: 0, source };
         let len = source.len_bytes().map_err(failed)?;
+        let (met, definitions) = (Arc::default(), Arc::default());
         let mut file =
-            Self { path: path.into(), source: source.into(), len, session: 0, limits, met: Arc::default() };
+            Self { path: path.into(), source: source.into(), len, session: 0, limits, met, definitions };
         let mut bytes = [0; file_header::BYTES];
         let read = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
         file.read_exact(0, &mut bytes[..read])?;
@@ -118,6 +122,7 @@ impl TraceFile {
             session: self.session,
             limits: self.limits,
             met: self.met.clone(),
+            definitions: self.definitions.clone(),
         })
     }
 

@@ -8,6 +8,7 @@ mod content;
 mod counts;
 mod cursor;
 mod damage;
+mod definitions;
 mod events;
 mod executions;
 mod file;

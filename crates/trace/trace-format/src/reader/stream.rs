@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use blocks::SharedBlock;
 use memref::Access;
 
 use super::{
@@ -10,7 +11,11 @@ use super::{
 };
 use crate::{
     Corrupt, Encoded, Encoder, Encoders, Error, ExecutedFrame, InstructionTable, StreamDescription,
-    StreamKind, directory::FrameRef, encoder::number, entry::StreamEntry, var,
+    StreamKind,
+    directory::FrameRef,
+    encoder::{Attribute, BlockNames, number},
+    entry::StreamEntry,
+    var,
 };
 
 /// A stream and the frames that hold it, by sequence number.
@@ -20,6 +25,8 @@ pub(crate) struct Stream {
     pub(crate) description: StreamDescription,
     pub(crate) kind: Option<StreamKind>,
     pub(crate) frames: Vec<FrameRef>,
+    /// The stream that has the definitions of the blocks that its frames name.
+    definitions: Option<Arc<Stream>>,
 }
 
 impl Stream {
@@ -53,7 +60,12 @@ impl Stream {
             true
         });
         let kind = StreamKind::of(&description.entry_type);
-        Self { number, description, kind, frames }
+        Self { number, description, kind, frames, definitions: None }
+    }
+
+    /// The stream, whose frames name blocks that the other one defines.
+    pub(crate) fn with_definitions(self, definitions: Option<Arc<Stream>>) -> Self {
+        Self { definitions, ..self }
     }
 
     /// Entries before the frame that are nowhere in the file.
@@ -85,9 +97,29 @@ impl Stream {
             return Err(FrameError::Damaged("it claims more entries than a frame may have"));
         }
         let parts = file.parts(frame, false)?;
-        let encoded = Encoded { entry_type: &description.entry_type, count: count as usize, parts: &parts };
+        let blocks = self.named_blocks(file, encoders, &parts, count)?;
+        let (entry_type, count) = (&description.entry_type, count as usize);
+        let encoded = Encoded { entry_type, count, parts: &parts, blocks: &blocks };
         let decoded = decode(encoder.as_ref(), &encoded);
         decoded.map_err(|corrupt| FrameError::Damaged(corrupt.0))
+    }
+
+    /// The blocks that a frame names, if it is one of executions and does.
+    fn named_blocks(
+        &self,
+        file: &TraceFile,
+        encoders: &Encoders,
+        parts: &[Attribute],
+        entries: u64,
+    ) -> Result<Vec<SharedBlock>, FrameError> {
+        if !self.may_name_blocks() {
+            return Ok(Vec::new());
+        }
+        match BlockNames::of(parts, entries) {
+            Ok(Some(names)) => file.definitions.blocks(&names, self.definitions.as_deref(), file, encoders),
+            Ok(None) => Ok(Vec::new()),
+            Err(corrupt) => Err(FrameError::Damaged(corrupt.0)),
+        }
     }
 
     /// Decodes a frame into the bytes of its entries, which replace what is in `out`.
@@ -188,6 +220,25 @@ impl Stream {
     /// Verifies the checksums of a frame.
     pub(crate) fn verify(&self, file: &TraceFile, frame: &FrameRef) -> Result<(), FrameError> {
         self.noted(file, frame, file.parts(frame, true).map(|_| ()))
+    }
+
+    /// Whether its frames may name blocks, which other frames define.
+    pub(crate) fn may_name_blocks(&self) -> bool {
+        self.description.encoder == number::BLOCKS
+    }
+
+    /// Verifies that what a frame names is there, without decoding the frame.
+    pub(crate) fn verify_names(
+        &self,
+        file: &TraceFile,
+        encoders: &Encoders,
+        frame: &FrameRef,
+    ) -> Result<(), FrameError> {
+        let parts = file.parts(frame, false);
+        let found = parts
+            .and_then(|parts| self.named_blocks(file, encoders, &parts, frame.header.entries))
+            .map(|_| ());
+        self.noted(file, frame, found)
     }
 
     /// Notes that a frame could not be read.

@@ -333,11 +333,22 @@ fn streams(
         let entries = frames.iter().map(|frame| frame.header.entries).fold(0, u64::saturating_add);
         damage.push(Damage::Undescribed { stream, frames: frames.len() as u64, entries });
     }
-    Ok(descriptions
-        .into_iter()
-        .map(|(number, description)| {
-            let frames = data.remove(&number).unwrap_or_default();
-            (number, Arc::new(Stream::new(number, description, frames, damage)))
-        })
-        .collect())
+    let is_of_definitions = |description: &StreamDescription| {
+        let kind = StreamKind::of(&description.entry_type);
+        kind == Some(StreamKind::BlockDefinitions) && description.thread.is_none()
+    };
+    let mut stream = |number, description| {
+        Stream::new(number, description, data.remove(&number).unwrap_or_default(), damage)
+    };
+    let found = descriptions.iter().find(|(_, description)| is_of_definitions(description));
+    let definitions = found.map(|(&number, description)| Arc::new(stream(number, description.clone())));
+    let mut streams: BTreeMap<u32, Arc<Stream>> = BTreeMap::new();
+    for (number, description) in descriptions {
+        if definitions.as_ref().is_none_or(|definitions| definitions.number != number) {
+            let stream = stream(number, description).with_definitions(definitions.clone());
+            streams.insert(number, Arc::new(stream));
+        }
+    }
+    streams.extend(definitions.map(|definitions| (definitions.number, definitions)));
+    Ok(streams)
 }

@@ -1,6 +1,7 @@
 //! Frames that one process makes and another one appends to a file: what a client of a server sends.
 
 use super::{
+    definitions::NamedBlocks,
     options::CreateOptions,
     sink::{NewSegment, encoded, header, zstd_level},
 };
@@ -17,10 +18,10 @@ pub struct FinishedFrame {
 }
 
 impl FinishedFrame {
-    /// Encodes and compresses a segment.
+    /// Encodes and compresses a segment; of one that is coded, with the names that its blocks have in the trace that it is for.
     #[must_use]
-    pub fn of(segment: &NewSegment<'_>, options: &CreateOptions) -> Self {
-        let parts = encoded(segment, options);
+    pub fn of(segment: &NewSegment<'_>, options: &CreateOptions, named: Option<&NamedBlocks>) -> Self {
+        let parts = encoded(segment, options, named);
         let level = zstd_level(options, segment.encoder);
         let (header, bytes, _) = frame::build(0, header(segment, options), &parts, level);
         Self { header, bytes }
@@ -108,7 +109,7 @@ mod tests {
             bounds: None,
             content: SegmentContent::Entries(&entries),
         };
-        FinishedFrame::of(&segment, &CreateOptions::default())
+        FinishedFrame::of(&segment, &CreateOptions::default(), None)
     }
 
     #[test]

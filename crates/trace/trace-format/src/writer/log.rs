@@ -1,6 +1,7 @@
 //! The file as a log of frames: one lock, one append at a time (docs/format.md, *Write order*).
 
 use std::{
+    borrow::Cow,
     fmt, io,
     path::{Path, PathBuf},
     sync::{
@@ -194,16 +195,16 @@ impl Log {
         })
     }
 
-    /// Compresses in the caller's thread, then appends under the lock.
+    /// Compresses in the caller's thread, then appends under the lock. Returns the bytes of the frame.
     pub(crate) fn add_data(
         &self,
         header: FrameHeader,
-        parts: &[Attribute],
+        parts: &[Cow<'_, Attribute>],
         zstd_level: i32,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         let (header, bytes, checksum) = frame::build(self.session, header, parts, zstd_level);
         self.act("write a frame", |state| state.append_built(self.session, header, &bytes, checksum))?;
-        Ok(())
+        Ok(bytes.len())
     }
 
     /// Appends a frame that was made elsewhere.

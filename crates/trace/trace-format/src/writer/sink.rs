@@ -1,20 +1,13 @@
-//! Where segments go: into a file ([`FileSink`]), or wherever another implementation takes them, such as a server.
+//! What takes segments: a file ([`FileSink`](super::FileSink)), or another implementation, such as a server.
 
-use std::{
-    borrow::Cow,
-    fmt,
-    fs::OpenOptions,
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{borrow::Cow, fmt, path::Path, sync::Arc};
 
 use memref::Access;
 
-use super::{finished::FinishedFrame, log::Log, options::CreateOptions};
+use super::{definitions::NamedBlocks, finished::FinishedFrame, options::CreateOptions};
 use crate::{
-    AccessCounts, Bounds, CodedFrame, DataAccess, Encoded, Encoder, Encoders, EndReason, EntryType, Error,
-    FileStorage, Guid, Level, Storage, StreamDescription, StreamKind, Trace,
+    AccessCounts, Bounds, CodedFrame, DataAccess, Encoded, Encoders, EndReason, EntryType, Error, Level,
+    StreamDescription, StreamKind,
     bytes::ByteReader,
     encoder::{self, Attribute, number},
     entry::StreamEntry,
@@ -86,7 +79,7 @@ impl NewSegment<'_> {
             SegmentContent::Entries(entries) => entries.into(),
             SegmentContent::Coded(frame) => {
                 let (count, parts) = (frame.count() as usize, frame.parts());
-                let encoded = Encoded { entry_type: self.entry_type, count, parts };
+                let encoded = Encoded { entry_type: self.entry_type, count, parts, blocks: &[] };
                 let mut entries = Vec::new();
                 if let Some(encoder) = Encoders::default().get(self.encoder) {
                     // The parts are the encoder's own.
@@ -165,26 +158,22 @@ pub trait SegmentSink: Send + Sync + fmt::Debug {
     }
 }
 
-/// A trace file: encodes segments in the caller's thread and appends them.
-pub struct FileSink {
-    log: Log,
-    options: CreateOptions,
-}
-
-impl fmt::Debug for FileSink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileSink").field("log", &self.log).finish_non_exhaustive()
-    }
-}
-
-/// The attributes of a segment, as its encoder makes them.
-pub(super) fn encoded<'a>(segment: &NewSegment<'a>, options: &CreateOptions) -> Cow<'a, [Attribute]> {
+/// The attributes of a segment, as its encoder makes them; of one that is coded, with the names of its blocks where it has such.
+pub(super) fn encoded<'a>(
+    segment: &NewSegment<'a>,
+    options: &CreateOptions,
+    named: Option<&'a NamedBlocks>,
+) -> Vec<Cow<'a, Attribute>> {
+    let owned = |parts: Vec<Attribute>| parts.into_iter().map(Cow::Owned).collect();
     match (segment.content, options.encoders.get(segment.encoder)) {
-        (SegmentContent::Coded(frame), _) => Cow::Borrowed(frame.parts()),
+        (SegmentContent::Coded(frame), _) => match named {
+            Some(NamedBlocks(names)) => vec![Cow::Borrowed(frame.columns()), Cow::Borrowed(names)],
+            None => frame.parts().iter().map(Cow::Borrowed).collect(),
+        },
         (SegmentContent::Entries(entries), Some(encoder)) => {
-            encoder.encode(segment.entry_type, entries).into()
+            owned(encoder.encode(segment.entry_type, entries))
         }
-        (SegmentContent::Entries(entries), None) => encoder::raw(entries).into(),
+        (SegmentContent::Entries(entries), None) => owned(encoder::raw(entries)),
     }
 }
 
@@ -209,102 +198,5 @@ pub(super) fn zstd_level(options: &CreateOptions, encoder: u32) -> i32 {
         (_, number::LIVE | number::BLOCKS) => frame::ZSTD_LIVE,
         (_, number::ACCESS_ARCHIVE) | (Level::Archive, _) => frame::ZSTD_ARCHIVE,
         (Level::Standard, _) => frame::ZSTD_STANDARD,
-    }
-}
-
-impl FileSink {
-    /// Creates the file. One that is there already is kept unless `options.force` is set, and then replaced.
-    pub fn create(path: impl Into<PathBuf>, options: CreateOptions) -> Result<Self, Error> {
-        let path = path.into();
-        let mut open = OpenOptions::new();
-        open.write(true);
-        if options.force {
-            open.create(true).truncate(true);
-        } else {
-            open.create_new(true);
-        }
-        let file = open.open(&path).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists if !options.force => Error::Exists { path: path.clone() },
-            _ => Error::Io { path: path.clone(), operation: "create the file", offset: 0, source },
-        })?;
-        Self::create_on(Box::new(FileStorage(file)), &path, options)
-    }
-
-    /// Writes the trace to an empty storage; `path` is what errors call it.
-    pub fn create_on(storage: Box<dyn Storage>, path: &Path, options: CreateOptions) -> Result<Self, Error> {
-        let session = options.session.unwrap_or_else(Guid::random);
-        let log = Log::create(storage, path, session, options.clock)?;
-        Ok(Self { log, options })
-    }
-
-    /// Opens a closed trace to add to it.
-    pub(crate) fn append(trace: &Trace, options: CreateOptions) -> Result<Self, Error> {
-        let failed =
-            |source| Error::Io { path: trace.path().into(), operation: "open the file", offset: 0, source };
-        let file = OpenOptions::new().write(true).open(trace.path()).map_err(failed)?;
-        Self::append_on(Box::new(FileStorage(file)), trace, options)
-    }
-
-    /// Adds to a closed trace, whose bytes the storage has. Its streams go on where [`crate::StreamReader::next_sequence`] says.
-    pub fn append_on(
-        storage: Box<dyn Storage>,
-        trace: &Trace,
-        options: CreateOptions,
-    ) -> Result<Self, Error> {
-        let log = Log::append(storage, trace)?;
-        Ok(Self { log, options })
-    }
-
-    fn known(&self, encoder: u32) -> Option<&dyn Encoder> {
-        self.options.encoders.get(encoder).map(AsRef::as_ref)
-    }
-}
-
-impl SegmentSink for FileSink {
-    fn path(&self) -> &Path {
-        self.log.path()
-    }
-
-    fn has_encoder(&self, number: u32) -> bool {
-        self.known(number).is_some()
-    }
-
-    fn takes_coded(&self) -> bool {
-        true
-    }
-
-    fn add_stream(&self, description: &StreamDescription) -> Result<u32, Error> {
-        self.log.add_stream(description)
-    }
-
-    fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), Error> {
-        let parts = encoded(segment, &self.options);
-        let level = zstd_level(&self.options, segment.encoder);
-        self.log.add_data(header(segment, &self.options), &parts, level)
-    }
-
-    fn add_frame(&self, frame: FinishedFrame) -> Result<(), Error> {
-        self.log.add_finished(frame)
-    }
-
-    fn flush(&self) -> Result<(), Error> {
-        // Each frame was handed to the kernel when it was added.
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<(), Error> {
-        self.log.sync()
-    }
-
-    fn is_finished(&self) -> bool {
-        self.log.is_finished()
-    }
-
-    fn finish(&self, sync: bool) -> Result<(), Error> {
-        self.log.finish(sync, EndReason::Finished)
-    }
-
-    fn end(&self, sync: bool, why: EndReason) -> Result<(), Error> {
-        self.log.finish(sync, why)
     }
 }

@@ -11,11 +11,12 @@ use std::{
 use memref::{ProcessId, RegionEvent, ThreadId};
 
 use super::{
+    file_sink::FileSink,
     lock::lock,
     options::{CreateOptions, SyncPolicy},
     session::SessionTables,
     shard::ShardWriter,
-    sink::{FileSink, SegmentSink},
+    sink::SegmentSink,
     typed::TypedWriter,
     writer_core::WriterCore,
 };

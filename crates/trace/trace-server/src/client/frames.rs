@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use trace_format::{
-    CreateOptions, EndReason, Error as TraceError, FinishedFrame, NewSegment, SegmentSink, StreamDescription,
+    CreateOptions, DefinitionWriter, EndReason, Error as TraceError, FinishedFrame, NewSegment, SegmentSink,
+    StreamDescription,
 };
 
 use super::Client;
@@ -21,6 +22,7 @@ impl Upstream for Client {
             client,
             path,
             options,
+            definitions: DefinitionWriter::default(),
             streams: Mutex::new(0),
             finished: AtomicBool::new(false),
         }))
@@ -33,6 +35,7 @@ struct FrameSink {
     client: Client,
     path: PathBuf,
     options: CreateOptions,
+    definitions: DefinitionWriter,
     /// How many streams were announced. Nobody else adds any, so their numbers are known before the server says them.
     streams: Mutex<u32>,
     finished: AtomicBool,
@@ -66,7 +69,10 @@ impl SegmentSink for FrameSink {
     }
 
     fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), TraceError> {
-        self.add_frame(FinishedFrame::of(segment, &self.options))
+        let named = self.definitions.name(segment, self)?;
+        let frame = FinishedFrame::of(segment, &self.options, named.as_ref());
+        self.definitions.stored(named.as_ref(), frame.bytes().len());
+        self.add_frame(frame)
     }
 
     fn add_frame(&self, frame: FinishedFrame) -> Result<(), TraceError> {

@@ -40,14 +40,16 @@ pub(super) const fn length_of(difference: u64) -> u8 {
 pub(super) const COLUMNS: usize = 7;
 /// The column of codes: a byte an execution or single access.
 pub(super) const CODES: usize = 0;
-/// The column of blocks that appear for the first time: their definitions.
+/// The column of blocks that appear for the first time: their definitions, unless the frame names them.
 pub(super) const NEW_BLOCKS: usize = 1;
 /// The column of numbers of blocks that were not expected.
 pub(super) const NUMBERS: usize = 2;
 /// The column of single accesses, after those of steps, of codes of values and of differences.
 pub(super) const SINGLES: usize = 6;
+/// Where the columns' lengths are, after cycle and fs base.
+pub(super) const LENGTHS: usize = 2 * 8;
 /// Bytes before the columns: cycle and fs base at the beginning, and the columns' lengths.
-pub(super) const HEAD_BYTES: usize = (2 + COLUMNS) * 8;
+pub(super) const HEAD_BYTES: usize = LENGTHS + COLUMNS * 8;
 /// Bytes of a single access.
 pub(super) const SINGLE_BYTES: usize = 32;
 

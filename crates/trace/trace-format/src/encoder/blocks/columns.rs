@@ -52,7 +52,6 @@ impl RoomyColumn {
 #[derive(Debug, Default)]
 pub(super) struct FrameWriting {
     pub(super) codes: RoomyColumn,
-    pub(super) new_blocks: Vec<u8>,
     pub(super) numbers: Vec<u8>,
     pub(super) steps: Vec<u8>,
     pub(super) value_codes: RoomyColumn,
@@ -65,7 +64,8 @@ impl FrameWriting {
     pub(super) fn all(&self) -> [&[u8]; COLUMNS] {
         [
             self.codes.written(),
-            &self.new_blocks,
+            // Blocks are named, or defined when somebody wants the frame alone.
+            &[],
             &self.numbers,
             &self.steps,
             self.value_codes.written(),
@@ -79,7 +79,7 @@ impl FrameWriting {
         for roomy in [&mut self.codes, &mut self.value_codes, &mut self.differences] {
             roomy.len = 0;
         }
-        for plain in [&mut self.new_blocks, &mut self.numbers, &mut self.steps, &mut self.singles] {
+        for plain in [&mut self.numbers, &mut self.steps, &mut self.singles] {
             plain.clear();
         }
     }
@@ -87,7 +87,7 @@ impl FrameWriting {
     /// Bytes of memory that they take.
     pub(super) fn memory(&self) -> usize {
         let roomy = [&self.codes, &self.value_codes, &self.differences];
-        let plain = [&self.new_blocks, &self.numbers, &self.steps, &self.singles];
+        let plain = [&self.numbers, &self.steps, &self.singles];
         roomy.iter().map(|column| column.bytes.capacity()).sum::<usize>()
             + plain.iter().map(|column| column.capacity()).sum::<usize>()
     }

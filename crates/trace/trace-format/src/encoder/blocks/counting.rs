@@ -1,34 +1,23 @@
 //! What the instructions of a frame did, from how often each block was executed. Where no block's accesses depend on register values,
 //! which is so but for string instructions and masks, values are not even looked at.
 
-use blocks::{BasicBlock, MAX_VALUES};
+use blocks::{MAX_VALUES, SharedBlock};
 use memref::Access;
 
-use super::codes::{
-    BLOCK_MASK, KNOWN, NEW, NEW_BLOCKS, NUMBERS, SECOND, SINGLE, SINGLE_BYTES, SINGLES, STEP, VALUES,
-};
-use super::decoding::{FrameColumns, LENGTH, SHORT, decode_one, read_block};
+use super::codes::{BLOCK_MASK, KNOWN, NEW, NUMBERS, SECOND, SINGLE, SINGLE_BYTES, SINGLES, STEP, VALUES};
+use super::decoding::{FrameColumns, LENGTH, SHORT, decode_one};
 use super::model::BlockModel;
 use crate::InstructionTable;
 use crate::bytes::ByteReader;
-use crate::encoder::attribute::Attribute;
-use crate::encoder::codec::Corrupt;
+use crate::encoder::codec::{Corrupt, Encoded};
 use crate::entry::StreamEntry;
 
-/// Counts a frame that has `count` accesses.
-pub(super) fn count_all(
-    count: usize,
-    parts: &[Attribute],
-    out: &mut InstructionTable,
-) -> Result<(), Corrupt> {
-    let columns = FrameColumns::of(parts)?;
-    let mut blocks = Vec::new();
-    let mut definitions = ByteReader::new(columns.columns[NEW_BLOCKS]);
-    while !definitions.is_empty() {
-        blocks.push(read_block(&mut definitions).ok_or(SHORT)?);
-    }
+/// Counts the accesses of a frame.
+pub(super) fn count_all(encoded: &Encoded<'_>, out: &mut InstructionTable) -> Result<(), Corrupt> {
+    let (columns, count) = (FrameColumns::of(encoded)?, encoded.count);
+    let blocks = columns.blocks(count)?;
     let mut made = 0;
-    let executions = if blocks.iter().all(|block: &BasicBlock| block.is_fixed()) {
+    let executions = if blocks.iter().all(SharedBlock::is_fixed) {
         walk(&columns, blocks.len())?
     } else {
         walk_with_values(&columns, &blocks, count as u64, &mut made, out)?
@@ -88,7 +77,7 @@ fn walk(columns: &FrameColumns<'_>, blocks: usize) -> Result<Vec<u64>, Corrupt> 
 /// As [`walk`], for frames with blocks whose accesses depend on values: these are expanded and counted here.
 fn walk_with_values(
     columns: &FrameColumns<'_>,
-    blocks: &[BasicBlock],
+    blocks: &[SharedBlock],
     most: u64,
     made: &mut u64,
     out: &mut InstructionTable,
@@ -96,9 +85,9 @@ fn walk_with_values(
     let (mut rest, mut model) = (columns.readers(), BlockModel::new(columns.start));
     let mut executions = vec![0; blocks.len() + 1];
     let mut values = [0; MAX_VALUES];
-    let (mut seen, mut accesses) = (Vec::new(), Vec::new());
+    let mut accesses = Vec::new();
     for &code in columns.codes().iter().filter(|&&code| code != SINGLE) {
-        let cycle = decode_one(&mut model, code, &mut rest, &mut seen, &mut values).ok_or(SHORT)?;
+        let cycle = decode_one(&mut model, code, &mut rest, blocks, &mut values).ok_or(SHORT)?;
         let block = blocks.get(model.previous - 1).ok_or(SHORT)?;
         if block.is_fixed() {
             executions[model.previous] += 1;

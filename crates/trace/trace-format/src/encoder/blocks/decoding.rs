@@ -1,22 +1,30 @@
 //! From the bytes of a frame to its accesses: walks the model as the encoder did, and expands each execution.
 
-use blocks::{BasicBlock, Definition, MAX_VALUES};
+use std::borrow::Cow;
+
+use blocks::{BasicBlock, Definition, MAX_VALUES, SharedBlock};
 use memref::Access;
 
 use super::codes::{
-    BLOCK_MASK, BYTES, CODES, COLUMNS, KNOWN, RELATION, SECOND, SINGLE, SINGLE_BYTES, SINGLES, STEP, STRIDE,
-    VALUES,
+    BLOCK_MASK, BYTES, CODES, COLUMNS, KNOWN, NEW_BLOCKS, RELATION, SECOND, SINGLE, SINGLE_BYTES, SINGLES,
+    STEP, STRIDE, VALUES,
 };
 use super::model::BlockModel;
+use super::names::NAMES;
 use crate::ExecutedFrame;
 use crate::bytes::{ByteReader, unzigzag};
 use crate::encoder::attribute::Attribute;
-use crate::encoder::codec::Corrupt;
+use crate::encoder::codec::{Corrupt, Encoded};
 use crate::encoder::raw::entries_part;
 use crate::entry::StreamEntry;
 
 pub(super) const SHORT: Corrupt = Corrupt("a column is too short, or has a code that stands for nothing");
+pub(super) const LONG: Corrupt = Corrupt("a column is too long");
 pub(super) const LENGTH: Corrupt = Corrupt("the blocks do not make as many accesses as the header says");
+
+/// Columns that are read while the codes are walked, and the place of single accesses among them.
+pub(super) const READERS: usize = COLUMNS - 2;
+const SINGLES_READER: usize = SINGLES - 2;
 
 /// A frame's columns, and what stands before them.
 pub(super) struct FrameColumns<'a> {
@@ -26,11 +34,17 @@ pub(super) struct FrameColumns<'a> {
     pub(super) base: u64,
     /// The columns, by the numbers of `codes`.
     pub(super) columns: [&'a [u8]; COLUMNS],
+    /// Its blocks, in the order in which they appear, where it does not define them itself.
+    named: Option<&'a [SharedBlock]>,
 }
 
 impl<'a> FrameColumns<'a> {
-    pub(super) fn of(parts: &'a [Attribute]) -> Result<Self, Corrupt> {
-        let mut reader = ByteReader::new(entries_part(parts)?);
+    pub(super) fn of(encoded: &Encoded<'a>) -> Result<Self, Corrupt> {
+        let (part, named) = match encoded.parts {
+            [columns, Attribute { kind: NAMES, .. }] => (std::slice::from_ref(columns), Some(encoded.blocks)),
+            parts => (parts, None),
+        };
+        let mut reader = ByteReader::new(entries_part(part)?);
         let (start, base) = (reader.u64().ok_or(SHORT)?, reader.u64().ok_or(SHORT)?);
         let mut lens = [0; COLUMNS];
         for len in &mut lens {
@@ -43,7 +57,28 @@ impl<'a> FrameColumns<'a> {
         if !reader.is_empty() {
             return Err(Corrupt("the columns do not have the length that the header says"));
         }
-        Ok(Self { start, base, columns })
+        if named.is_some() && !columns[NEW_BLOCKS].is_empty() {
+            return Err(Corrupt("it names its blocks and defines them as well"));
+        }
+        Ok(Self { start, base, columns, named })
+    }
+
+    /// Its blocks, in the order in which they appear: `most` at most, since each makes an access.
+    pub(super) fn blocks(&self, most: usize) -> Result<Cow<'a, [SharedBlock]>, Corrupt> {
+        if let Some(named) = self.named {
+            return Ok(named.into());
+        }
+        let mut blocks = Vec::new();
+        let mut definitions = ByteReader::new(self.columns[NEW_BLOCKS]);
+        while !definitions.is_empty() {
+            let (definition, len) = Definition::decode(definitions.rest()).ok_or(SHORT)?;
+            if blocks.len() == most {
+                return Err(LENGTH);
+            }
+            definitions.take(len);
+            blocks.push(BasicBlock::new(&definition).ok_or(SHORT)?.into());
+        }
+        Ok(blocks.into())
     }
 
     /// A byte an execution or single access.
@@ -51,9 +86,9 @@ impl<'a> FrameColumns<'a> {
         self.columns[CODES]
     }
 
-    /// All columns but that of codes, to be read.
-    pub(super) fn readers(&self) -> [ByteReader<'a>; COLUMNS - 1] {
-        let [_, rest @ ..] = self.columns;
+    /// All columns but those of codes and of definitions, to be read.
+    pub(super) fn readers(&self) -> [ByteReader<'a>; READERS] {
+        let [_, _, rest @ ..] = self.columns;
         rest.map(ByteReader::new)
     }
 }
@@ -62,23 +97,14 @@ impl<'a> FrameColumns<'a> {
 const PIECE: usize = 1 << 12;
 
 /// Expands a frame; stops after the first access whose cycle is not below `end`.
-pub(super) fn decode_all(
-    count: usize,
-    parts: &[Attribute],
-    end: u64,
-    out: &mut Vec<Access>,
-) -> Result<(), Corrupt> {
-    expand(count, parts, end, out, usize::MAX, |_| ())
+pub(super) fn decode_all(encoded: &Encoded<'_>, end: u64, out: &mut Vec<Access>) -> Result<(), Corrupt> {
+    expand(encoded, end, out, usize::MAX, |_| ())
 }
 
 /// Expands a frame, some accesses at a time.
-pub(super) fn decode_pieces(
-    count: usize,
-    parts: &[Attribute],
-    act: &mut dyn FnMut(&[Access]),
-) -> Result<(), Corrupt> {
+pub(super) fn decode_pieces(encoded: &Encoded<'_>, act: &mut dyn FnMut(&[Access])) -> Result<(), Corrupt> {
     let mut piece = Vec::with_capacity(2 * PIECE);
-    expand(count, parts, u64::MAX, &mut piece, PIECE, &mut *act)?;
+    expand(encoded, u64::MAX, &mut piece, PIECE, &mut *act)?;
     act(&piece);
     Ok(())
 }
@@ -86,26 +112,24 @@ pub(super) fn decode_pieces(
 /// Expands a frame to `out`, which is given to `full` and emptied whenever it has `piece` accesses.
 #[inline]
 fn expand(
-    count: usize,
-    parts: &[Attribute],
+    encoded: &Encoded<'_>,
     end: u64,
     out: &mut Vec<Access>,
     piece: usize,
     mut full: impl FnMut(&[Access]),
 ) -> Result<(), Corrupt> {
-    let columns = FrameColumns::of(parts)?;
-    let (base, mut rest) = (columns.base, columns.readers());
+    let columns = FrameColumns::of(encoded)?;
+    let (base, mut rest, blocks) = (columns.base, columns.readers(), columns.blocks(encoded.count)?);
     let mut model = BlockModel::new(columns.start);
-    let mut blocks: Vec<BasicBlock> = Vec::new();
-    let mut most = out.len() + count;
+    let mut most = out.len() + encoded.count;
     let mut values = [0; MAX_VALUES];
     for &code in columns.codes() {
         if code == SINGLE {
-            let entry = rest[SINGLES - 1].take(SINGLE_BYTES).ok_or(SHORT)?;
+            let entry = rest[SINGLES_READER].take(SINGLE_BYTES).ok_or(SHORT)?;
             let access = Access::get(&mut ByteReader::new(entry));
             out.push(access.ok_or(Corrupt("an entry has a number that stands for nothing"))?);
         } else {
-            let cycle = decode_one(&mut model, code, &mut rest, &mut blocks, &mut values).ok_or(SHORT)?;
+            let cycle = decode_one(&mut model, code, &mut rest, &blocks, &mut values).ok_or(SHORT)?;
             let block = &blocks[model.previous - 1];
             if block.count(&values) > (most - out.len()) as u64 {
                 return Err(LENGTH);
@@ -127,7 +151,17 @@ fn expand(
     if out.len() != most {
         return Err(LENGTH);
     }
-    if rest.iter().all(ByteReader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
+    at_end(&model, &blocks, &rest)
+}
+
+/// Whether all that the columns have was used.
+fn at_end(
+    model: &BlockModel,
+    blocks: &[SharedBlock],
+    rest: &[ByteReader<'_>; READERS],
+) -> Result<(), Corrupt> {
+    let whole = model.states.len() == blocks.len() + 1 && rest.iter().all(ByteReader::is_empty);
+    if whole { Ok(()) } else { Err(LONG) }
 }
 
 /// Values of a frame that are kept for each access that it can have: executions record fewer, but for vectors under masks that are
@@ -135,26 +169,21 @@ fn expand(
 const MOST_VALUES: usize = 8;
 
 /// Lists the executions of a frame, and makes no access.
-pub(super) fn decode_executions(
-    count: usize,
-    parts: &[Attribute],
-    out: &mut ExecutedFrame,
-) -> Result<(), Corrupt> {
-    let columns = FrameColumns::of(parts)?;
-    let mut rest = columns.readers();
+pub(super) fn decode_executions(encoded: &Encoded<'_>, out: &mut ExecutedFrame) -> Result<(), Corrupt> {
+    let columns = FrameColumns::of(encoded)?;
+    let (mut rest, blocks) = (columns.readers(), columns.blocks(encoded.count)?);
     let mut model = BlockModel::new(columns.start);
-    let mut blocks: Vec<BasicBlock> = Vec::new();
     let mut values = [0; MAX_VALUES];
-    let mut left = count as u64;
+    let mut left = encoded.count as u64;
     for &code in columns.codes() {
         if code == SINGLE {
-            let entry = rest[SINGLES - 1].take(SINGLE_BYTES).ok_or(SHORT)?;
+            let entry = rest[SINGLES_READER].take(SINGLE_BYTES).ok_or(SHORT)?;
             let access = Access::get(&mut ByteReader::new(entry));
             out.push_single(access.ok_or(Corrupt("an entry has a number that stands for nothing"))?);
             left = left.checked_sub(1).ok_or(LENGTH)?;
             continue;
         }
-        let cycle = decode_one(&mut model, code, &mut rest, &mut blocks, &mut values).ok_or(SHORT)?;
+        let cycle = decode_one(&mut model, code, &mut rest, &blocks, &mut values).ok_or(SHORT)?;
         let block = &blocks[model.previous - 1];
         let made = block.count(&values);
         left = left.checked_sub(made).ok_or(LENGTH)?;
@@ -162,10 +191,10 @@ pub(super) fn decode_executions(
         if made > 0 {
             out.push(model.previous as u32 - 1, cycle, values, made);
         }
-        if out.values() > MOST_VALUES.saturating_mul(count) {
+        if out.values() > MOST_VALUES.saturating_mul(encoded.count) {
             // The accesses take less memory.
             out.begin();
-            return decode_pieces(count, parts, &mut |accesses| {
+            return decode_pieces(encoded, &mut |accesses| {
                 accesses.iter().for_each(|access| out.push_single(*access));
             });
         }
@@ -173,8 +202,9 @@ pub(super) fn decode_executions(
     if left != 0 {
         return Err(LENGTH);
     }
-    out.end(blocks, columns.base);
-    if rest.iter().all(ByteReader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
+    let ended = at_end(&model, &blocks, &rest);
+    out.end(blocks.into_owned(), columns.base);
+    ended
 }
 
 /// Moves the model on by one execution. Returns its cycle; the block is the model's previous one then.
@@ -182,11 +212,11 @@ pub(super) fn decode_executions(
 pub(super) fn decode_one(
     model: &mut BlockModel,
     code: u8,
-    columns: &mut [ByteReader<'_>; COLUMNS - 1],
-    blocks: &mut Vec<BasicBlock>,
+    columns: &mut [ByteReader<'_>; READERS],
+    blocks: &[SharedBlock],
     values: &mut [u64; MAX_VALUES],
 ) -> Option<u64> {
-    let [new, known, steps, codes, differences, _] = columns;
+    let [known, steps, codes, differences, _] = columns;
     if code & !(BLOCK_MASK | STEP | VALUES) != 0 {
         return None;
     }
@@ -196,10 +226,9 @@ pub(super) fn decode_one(
         SECOND => (previous.next[1], previous.steps[1]),
         KNOWN => (known.u32()?, 0),
         _ => {
-            let block = read_block(new)?;
-            let number = model.add(block.kept_values());
-            blocks.push(block);
-            (number, 0)
+            // Numbers are given out from 1 on.
+            let block = blocks.get(model.states.len() - 1)?;
+            (model.add(block.kept_values()), 0)
         }
     };
     let block = blocks.get((number as usize).checked_sub(1)?)?;
@@ -228,10 +257,4 @@ pub(super) fn decode_one(
     }
     model.value = before;
     Some(cycle)
-}
-
-pub(super) fn read_block(reader: &mut ByteReader<'_>) -> Option<BasicBlock> {
-    let (definition, len) = Definition::decode(reader.rest())?;
-    reader.take(len)?;
-    BasicBlock::new(&definition)
 }

@@ -9,12 +9,13 @@ use blocks::{SharedBlock, values_of};
 use memref::Access;
 
 use super::codes::{
-    BY_1, HEAD_BYTES, KNOWN, NEW, RELATION, SECOND, SINGLE, STEP, STRIDE, VALUES, bytes_of, length_of,
+    BY_1, CODES, HEAD_BYTES, KNOWN, LENGTHS, NEW, NEW_BLOCKS, RELATION, SECOND, SINGLE, STEP, STRIDE, VALUES,
+    bytes_of, length_of,
 };
 use super::columns::FrameWriting;
 use super::model::BlockModel;
 use super::spans::ValueSpans;
-use crate::bytes::{put_varint, zigzag};
+use crate::bytes::{put_varint, u64_at, zigzag};
 use crate::encoder::attribute::{Attribute, Coding};
 use crate::entry::StreamEntry;
 use crate::{AccessCounts, Bounds, Interval};
@@ -38,7 +39,23 @@ pub(super) struct FrameBlock {
 pub(super) struct CodedContent {
     pub(super) bounds: Bounds,
     pub(super) counts: AccessCounts,
-    pub(super) parts: Vec<Attribute>,
+    /// The columns, without any definition.
+    pub(super) columns: Attribute,
+    /// Its blocks, in the order in which they appear.
+    pub(super) blocks: Vec<SharedBlock>,
+}
+
+impl CodedContent {
+    /// The columns with the definitions of all blocks, for who has the frame alone.
+    pub(super) fn with_definitions(&self) -> Attribute {
+        let mut definitions = Vec::new();
+        self.blocks.iter().for_each(|block| block.put_definition(&mut definitions));
+        let Attribute { kind, coding, bytes } = &self.columns;
+        let place = HEAD_BYTES + u64_at(bytes, LENGTHS + 8 * CODES) as usize;
+        let mut bytes = [&bytes[..place], &definitions, &bytes[place..]].concat();
+        bytes[LENGTHS + 8 * NEW_BLOCKS..][..8].copy_from_slice(&(definitions.len() as u64).to_le_bytes());
+        Attribute { kind: *kind, coding: *coding, bytes }
+    }
 }
 
 /// Codes a frame.
@@ -101,8 +118,8 @@ impl FrameCoder {
         self.columns.memory()
     }
 
-    /// What the accesses span, how many there are of each kind, and the attribute of the frame.
-    pub(super) fn code(&self) -> CodedContent {
+    /// What the accesses span, how many there are of each kind, the columns of the frame and its blocks, which are taken out.
+    pub(super) fn code(&mut self) -> CodedContent {
         let bounds = self.spans.bounds(&self.used, self.start, self.base, &self.model);
         let columns = self.columns.all();
         let mut bytes =
@@ -115,8 +132,9 @@ impl FrameCoder {
         for column in columns {
             bytes.extend_from_slice(column);
         }
-        let parts = vec![Attribute { kind: 0, coding: Coding::Zstd, bytes }];
-        CodedContent { bounds, counts: self.counts(), parts }
+        let (counts, columns) = (self.counts(), Attribute { kind: 0, coding: Coding::Zstd, bytes });
+        let blocks = self.used.drain(..).map(|used| used.block).collect();
+        CodedContent { bounds, counts, columns, blocks }
     }
 
     fn counts(&self) -> AccessCounts {
@@ -209,7 +227,6 @@ impl FrameCoder {
             self.base = base;
         }
         self.used.push(FrameBlock { id, block: block.clone(), times: 0 });
-        block.put_definition(&mut self.columns.new_blocks);
         let number = self.model.add(block.kept_values());
         self.spans.values.resize(self.model.values.len(), Interval::NONE);
         let place = id as usize;

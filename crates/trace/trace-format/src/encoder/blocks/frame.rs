@@ -57,6 +57,8 @@ pub struct CodedFrame {
     memory: usize,
     uncoded: Mutex<UncodedFrame>,
     coded: OnceLock<CodedContent>,
+    /// Its attributes where no other frame defines its blocks.
+    alone: OnceLock<[Attribute; 1]>,
 }
 
 impl UncodedFrame {
@@ -89,19 +91,29 @@ impl CodedFrame {
     }
 
     /// What the accesses span, but for the wall clock: of blocks from the extremes of their values, so that it may be a little
-    /// more. As [`Self::parts`], this takes a while the first time.
+    /// more. As all of its content, this takes a while the first time.
     pub fn bounds(&self) -> Bounds {
         self.coded().bounds
     }
 
-    /// The accesses by kind. As [`Self::parts`], this takes a while the first time.
+    /// The accesses by kind. As all of its content, this takes a while the first time.
     pub fn counts(&self) -> AccessCounts {
         self.coded().counts
     }
 
-    /// Its attributes.
+    /// Its attributes, with the definitions of all its blocks.
     pub fn parts(&self) -> &[Attribute] {
-        &self.coded().parts
+        self.alone.get_or_init(|| [self.coded().with_definitions()])
+    }
+
+    /// Its attribute without the definitions of its blocks.
+    pub(crate) fn columns(&self) -> &Attribute {
+        &self.coded().columns
+    }
+
+    /// Its blocks, in the order in which they appear.
+    pub(crate) fn blocks(&self) -> &[SharedBlock] {
+        &self.coded().blocks
     }
 
     /// Accesses in it.
@@ -214,6 +226,7 @@ impl BlockFrame {
             memory: columns + uncoded.memory,
             uncoded: Mutex::new(uncoded),
             coded: OnceLock::new(),
+            alone: OnceLock::new(),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The encoder of accesses that are recorded as executions of basic blocks (docs/format.md, *Encoders*, 8): what a block does
-//! stands once in a frame, an execution is a byte that says what was predicted, and columns with the register values that
-//! were not.
+//! stands once, an execution is a byte that says what was predicted, and columns with the register values that were not.
+//!
+//! Where a block is defined is not this encoder's to know. A frame has the definitions of its blocks itself, or names those that
+//! are in frames of their own (`names`), which the writer adds and the reader finds for it; a coded frame can be stored either way.
 //!
 //! A recorder that has blocks gives their executions to a [`BlockFrame`], as runs (`run`) that still lie in the buffers that a traced
 //! thread filled. The worker that stores the frame codes them in one pass (`encoding`) into its columns (`columns`). No access is
@@ -16,6 +18,7 @@ mod decoding;
 mod encoding;
 mod frame;
 mod model;
+mod names;
 mod run;
 mod spans;
 #[cfg(test)]
@@ -27,6 +30,7 @@ use self::codes::SINGLE_BYTES;
 use self::counting::count_all;
 use self::decoding::{decode_all, decode_executions, decode_pieces};
 pub use self::frame::{BlockFrame, CodedFrame};
+pub(crate) use self::names::{BlockNames, EPOCH_ENTRIES};
 pub use self::run::{ExecutionRun, MAX_RUN_ACCESSES, RunCoder, RunOutline};
 use super::attribute::Attribute;
 use super::codec::{Corrupt, Encoded, Encoder};
@@ -84,28 +88,28 @@ impl Encoder for ExecutionEncoder {
         if !are_accesses(encoded.entry_type) {
             return Err(NO_BLOCKS);
         }
-        decode_all(encoded.count, encoded.parts, end.unwrap_or(u64::MAX), out)
+        decode_all(encoded, end.unwrap_or(u64::MAX), out)
     }
 
     fn decode_executions(&self, encoded: &Encoded<'_>, out: &mut ExecutedFrame) -> Result<(), Corrupt> {
         if !are_accesses(encoded.entry_type) {
             return Err(NO_BLOCKS);
         }
-        decode_executions(encoded.count, encoded.parts, out)
+        decode_executions(encoded, out)
     }
 
     fn each_access(&self, encoded: &Encoded<'_>, act: &mut dyn FnMut(&[Access])) -> Result<(), Corrupt> {
         if !are_accesses(encoded.entry_type) {
             return Err(NO_BLOCKS);
         }
-        decode_pieces(encoded.count, encoded.parts, act)
+        decode_pieces(encoded, act)
     }
 
     fn count_instructions(&self, encoded: &Encoded<'_>, out: &mut InstructionTable) -> Result<(), Corrupt> {
         if !are_accesses(encoded.entry_type) {
             return Err(NO_BLOCKS);
         }
-        count_all(encoded.count, encoded.parts, out)
+        count_all(encoded, out)
     }
 }
 

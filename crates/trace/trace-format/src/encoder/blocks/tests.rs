@@ -42,7 +42,7 @@ fn bytes_of(accesses: &[Access]) -> Vec<u8> {
 fn decoded(count: u64, parts: &[Attribute]) -> Result<Vec<Access>, Corrupt> {
     let entry_type = StreamKind::Accesses.entry_type();
     let (mut bytes, mut direct) = (Vec::new(), Vec::new());
-    let encoded = Encoded { entry_type: &entry_type, count: count as usize, parts };
+    let encoded = Encoded { entry_type: &entry_type, count: count as usize, parts, blocks: &[] };
     ExecutionEncoder.decode(&encoded, &mut bytes)?;
     ExecutionEncoder.decode_accesses(&encoded, None, &mut direct)?;
     assert_eq!(bytes, bytes_of(&direct));
@@ -170,7 +170,7 @@ proptest! {
         bytes[at] = byte;
         let mut out = Vec::new();
         let encoded =
-            Encoded { entry_type: &StreamKind::Accesses.entry_type(), count, parts: &parts };
+            Encoded { entry_type: &StreamKind::Accesses.entry_type(), count, parts: &parts, blocks: &[] };
         let result = ExecutionEncoder.decode_accesses(&encoded, None, &mut out);
         prop_assert!(result.is_err() || out.len() == count);
     }
@@ -182,7 +182,7 @@ fn words_that_are_no_accesses_come_back() {
     let entry_type = EntryType { entry_bytes: 8, ..EntryType::accesses() };
     let entries = [7; 16];
     let parts = ExecutionEncoder.encode(&entry_type, &entries);
-    let encoded = Encoded { entry_type: &entry_type, count: 2, parts: &parts };
+    let encoded = Encoded { entry_type: &entry_type, count: 2, parts: &parts, blocks: &[] };
     let mut out = Vec::new();
     assert_eq!(ExecutionEncoder.decode(&encoded, &mut out), Ok(()));
     assert_eq!(out, entries);

@@ -560,7 +560,8 @@ mod tests {
         for archive in [false, true] {
             let encoder = AccessEncoder { archive };
             let parts = encoder.encode(&EntryType::accesses(), &entries);
-            let encoded = Encoded { entry_type: &EntryType::accesses(), count: 5, parts: &parts };
+            let encoded =
+                Encoded { entry_type: &EntryType::accesses(), count: 5, parts: &parts, blocks: &[] };
             let mut decoded = Vec::new();
             assert_eq!(encoder.decode(&encoded, &mut decoded), Ok(()));
             assert!(decoded == entries);

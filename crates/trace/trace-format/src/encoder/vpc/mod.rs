@@ -318,7 +318,7 @@ impl Encoder for Vpc {
     }
 
     fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
-        let &Encoded { entry_type, count, parts } = encoded;
+        let &Encoded { entry_type, count, parts, .. } = encoded;
         const MISSING: Corrupt = Corrupt("the frame lacks an attribute of its encoder");
         let Some(layout) = EntryLayout::of(entry_type) else { return raw_decode(encoded, out) };
         if let [Attribute { kind: 0, .. }] = parts {
