@@ -112,13 +112,13 @@ fn golden_files_of_blocks_are_read() {
 
 #[test]
 fn a_block_is_defined_once() {
-    let (bytes, _) = file(20);
+    let (bytes, _) = file(15);
     let trace = open(bytes.clone()).unwrap();
     let stream = trace.streams().find(|stream| stream.description.name == "block-definitions").unwrap();
     assert!(stream.description.hidden && stream.description.thread.is_none());
-    // Of the blocks 0 to 229, those of even and odd numbers were executed by one thread or the other; a definition is a head and
+    // Of the blocks 0 to 179, those of even and odd numbers were executed by one thread or the other; a definition is a head and
     // an entry an access.
-    let executed: std::collections::BTreeSet<u64> = (0..20)
+    let executed: std::collections::BTreeSet<u64> = (0..15)
         .flat_map(|turn| (0..200).flat_map(move |n| [0, 1].map(|thread| 10 * turn + (n * n + thread) % 40)))
         .collect();
     assert_eq!(stream.entries, executed.iter().map(|number| 2 + number % 4).sum::<u64>());

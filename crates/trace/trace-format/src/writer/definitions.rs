@@ -5,9 +5,9 @@
 //! that are not defined yet are appended while other frames wait. A block remembers where it is defined
 //! ([`SharedBlock::defined_at`]), once that is in the file.
 //!
-//! Definitions are good for one *epoch*. The next one begins where frames of [`EPOCH_BYTES`] named blocks, or the epoch has
-//! [`EPOCH_ENTRIES`], and defines anew what is executed from then on. So what a damaged frame of definitions costs is bounded, and
-//! what a reader has to keep as well.
+//! Definitions are good for one *epoch*. The next one begins where [`EPOCH_FRAMES`] frames named blocks, or so many as have
+//! [`EPOCH_BYTES`], or the epoch has [`EPOCH_ENTRIES`], and defines anew what is executed from then on. So what a damaged frame of
+//! definitions costs is bounded, and what a reader has to keep as well.
 
 use std::sync::{
     Mutex,
@@ -27,13 +27,17 @@ use crate::{
 
 /// Stored bytes of frames that name blocks of one epoch, before the next one begins.
 const EPOCH_BYTES: u64 = 64 << 20;
+/// Frames that name blocks of one epoch: a frame of a program that is well predicted has few bytes and millions of accesses. Definitions
+/// that are repeated this rarely are a thirtieth of those that each frame had for itself.
+const EPOCH_FRAMES: u64 = 32;
 const ENTRY_BYTES: usize = StreamKind::BlockDefinitions.entry_bytes();
 
 /// Names the blocks of coded frames, and writes their definitions. One for all threads that write a trace.
 #[derive(Debug)]
 pub struct DefinitionWriter {
     state: Mutex<DefinitionStream>,
-    /// Stored bytes of frames that named blocks of this epoch. Only a measure: nothing is ordered by it.
+    /// Stored bytes of frames that named blocks of this epoch, an [`EPOCH_FRAMES`]th of an epoch's for each at least. Only a measure:
+    /// nothing is ordered by it.
     stored: AtomicU64,
     epoch_bytes: u64,
 }
@@ -196,7 +200,8 @@ impl DefinitionWriter {
     /// A frame of so many bytes was stored; whether it named blocks is what [`Self::name`] gave.
     pub fn stored(&self, named: Option<&NamedBlocks>, bytes: usize) {
         if named.is_some() {
-            self.stored.fetch_add(bytes as u64, Ordering::Relaxed);
+            let counted = (bytes as u64).max(self.epoch_bytes / EPOCH_FRAMES);
+            self.stored.fetch_add(counted, Ordering::Relaxed);
         }
     }
 }
@@ -388,6 +393,10 @@ mod tests {
         for streams in [once, each_time] {
             assert!(read(&streams.trace(), 0) == accesses.repeat(5));
         }
+        // However few bytes frames have.
+        let mut many = Streams::new(1, EPOCH_BYTES);
+        (0..2 * EPOCH_FRAMES + 1).for_each(|_| many.add(0, &coded).unwrap());
+        assert_eq!(many.definitions(), 3 * 3 * 2);
     }
 
     #[test]
