@@ -67,8 +67,8 @@ impl fmt::Display for Warning {
                 write!(f, "note: processes of the guest are not told apart: {why}")
             }
             Self::SharedCode => f.write_str(
-                "note: this QEMU may give code that processes share the address of another process, \
-                 and names of functions may be wrong: QEMU 7.2, and 9.0 and later give its own",
+                "note: for code that processes share, this QEMU may tell another process's address, and the function's name \
+                 may be wrong; QEMU 7.2, and 9.0 and later, tell the right one",
             ),
             Self::MachineKilled { output, signal } => write!(
                 f,
