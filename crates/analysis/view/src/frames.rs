@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use analysis::Session;
 use memref::{Access, AccessKind, ProcessId, ThreadId};
-use trace_format::{Filter, PageCell, PageIndex, StreamKind};
+use trace_format::{Filter, PageCell, PageIndex, StreamKind, StreamReader, Trace};
 
 use crate::error::Error;
 use crate::physical::MachineCounter;
@@ -90,6 +90,16 @@ pub(crate) fn kind_number(access: &Access) -> Option<usize> {
     }
 }
 
+/// The streams of accesses, in the order of the file.
+fn access_streams(trace: &Trace) -> impl Iterator<Item = (ThreadId, StreamReader)> {
+    trace.streams().filter_map(|info| {
+        let kind = StreamKind::from_guid(info.description.entry_type.guid);
+        let is_accesses = matches!(kind, Some(StreamKind::Accesses | StreamKind::DataAccesses));
+        let thread = info.description.thread.filter(|_| is_accesses)?;
+        Some((thread, trace.stream(info.number)?))
+    })
+}
+
 /// All frames, and who counts them again.
 #[derive(Debug)]
 pub(crate) struct MapFrames {
@@ -117,7 +127,8 @@ impl MapFrames {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, Error> {
         let mut counter = MachineCounter::new(session);
-        let (mut done, all) = (0, counter.frames());
+        let streams = access_streams(session.trace());
+        let (mut done, all) = (0, streams.map(|(_, stream)| stream.segments()).sum());
         Self::with_cells(session, true, |thread, entries| {
             let cells = counter.cells(thread, entries)?;
             done += 1;
@@ -134,15 +145,7 @@ impl MapFrames {
     ) -> Result<Self, Error> {
         let trace = session.trace();
         let mut frames = Vec::new();
-        for info in trace.streams() {
-            let kind = StreamKind::from_guid(info.description.entry_type.guid);
-            let is_accesses = matches!(kind, Some(StreamKind::Accesses | StreamKind::DataAccesses));
-            let (Some(thread), Some(reader)) = (info.description.thread, trace.stream(info.number)) else {
-                continue;
-            };
-            if !is_accesses {
-                continue;
-            }
+        for (thread, reader) in access_streams(trace) {
             let process = trace.shard(thread).process();
             for segment in (0..reader.segments()).filter_map(|place| reader.segment(place)) {
                 let entries = segment.first_index..segment.first_index + segment.entries;

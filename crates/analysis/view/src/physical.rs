@@ -7,7 +7,7 @@ use analysis::machine::Machine;
 use analysis::{Error, Session};
 use memref::{Access, ProcessId, RegionKind, ThreadId, VirtAddr};
 use report::heatmap::{MapRegion, physical_regions};
-use trace_format::{Filter, StreamKind};
+use trace_format::Filter;
 
 use crate::frames::{MapCell, PAGE_SHIFT, kind_number};
 use crate::shown::ShownAccesses;
@@ -53,16 +53,6 @@ pub(crate) struct MachineCounter<'a> {
 impl<'a> MachineCounter<'a> {
     pub(crate) fn new(session: &'a Session) -> Self {
         Self { session, reading: None, rest: Vec::new(), first: 0 }
-    }
-
-    /// How many there are.
-    pub(crate) fn frames(&self) -> usize {
-        let trace = self.session.trace();
-        let streams = trace.streams().filter(|info| {
-            let kind = StreamKind::from_guid(info.description.entry_type.guid);
-            matches!(kind, Some(StreamKind::Accesses | StreamKind::DataAccesses))
-        });
-        streams.filter_map(|info| Some(trace.stream(info.number)?.segments())).sum()
     }
 
     /// The cells of the frame with these accesses. Frames of a vCPU come in their order.
