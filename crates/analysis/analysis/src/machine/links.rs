@@ -56,8 +56,7 @@ impl GuestLinks {
         let mut variables = GuestNames::with_symbols(trace, symbols, Named::Variable, programs)?;
         let mut pairs = GatheredCounts::default();
         let mut pages = GatheredCounts::default();
-        let places = trace.threads().iter().map(|record| Places::new(trace, record.thread));
-        let mut places = places.collect::<Result<Vec<_>, _>>()?;
+        let mut places = Places::of_cpus(trace)?;
         walk_owned_in(trace, None, |by, access| {
             let function = functions.near(by, access.ip);
             let variable = variables.near(by, access.addr);

@@ -50,18 +50,19 @@ pub fn of_part(
     let mut names = GuestNames::new(trace, named, &programs)?;
     let mut by_name: Vec<Count> = Vec::new();
     let mut by_process: HashMap<(Owner, GuestMode), Count> = HashMap::new();
-    let places = trace.threads().iter().map(|record| Places::new(trace, record.thread));
-    let mut places = places.collect::<Result<Vec<_>, _>>()?;
+    let mut places = Places::of_cpus(trace)?;
     let mut walked = 0_u32;
     walk_owned_in(trace, Some(&part.cycles), |owned, access| {
         walked = walked.wrapping_add(1);
         if walked.is_multiple_of(1 << 16) && over.load(Ordering::Relaxed) {
             return Err(Error::Output(std::io::ErrorKind::Interrupted.into()));
         }
+        if part.cpu.is_some_and(|cpu| trace.threads()[owned.cpu].thread != cpu) {
+            return Ok(());
+        }
         let places = &mut places[owned.cpu];
         places.go_to(owned.index)?;
-        let is_cpus = part.cpu.is_none_or(|cpu| trace.threads()[owned.cpu].thread == cpu);
-        if !is_cpus || !places.physical.address(access).is_some_and(|addr| part.addresses.contains(&addr)) {
+        if !places.physical.address(access).is_some_and(|addr| part.addresses.contains(&addr)) {
             return Ok(());
         }
         if by == PartBy::Process {
@@ -85,10 +86,7 @@ pub fn of_part(
     let of_names = names.into_list().into_iter().zip(by_name);
     let of_names = of_names.filter(|(_, count)| *count != Count::default());
     let of_names = of_names.map(|((mode, name), count)| row(mode, name, count));
-    let of_processes = by_process.into_iter().map(|((owner, mode), count)| {
-        let name =
-            owner.process.map_or_else(|| owner.name.clone(), |number| format!("{} ({number})", owner.name));
-        row(mode, name, count)
-    });
+    let of_processes =
+        by_process.into_iter().map(|((owner, mode), count)| row(mode, owner.to_string(), count));
     Ok(of_names.chain(of_processes).collect())
 }

@@ -1,6 +1,7 @@
 //! Who executed: the guest's processes, by cycle.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::ops::Range;
 
 use memref::{Access, ThreadId, VirtAddr};
@@ -53,6 +54,14 @@ pub struct Owner {
     pub process: Option<u32>,
     /// Its name, as the kernel has it.
     pub name: String,
+}
+
+/// For people: `sort (86)`.
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.process.map_or(Ok(()), |process| write!(f, " ({process})"))
+    }
 }
 
 /// What the guest's tasks did on a vCPU.

@@ -98,6 +98,11 @@ impl Places {
         Ok(places)
     }
 
+    /// Of all vCPUs, by their numbers.
+    pub(super) fn of_cpus(trace: &Trace) -> Result<Vec<Self>, Error> {
+        trace.threads().iter().map(|record| Self::new(trace, record.thread)).collect()
+    }
+
     fn advance(&mut self) -> Result<(), Error> {
         self.next = self.waiting.next();
         while self.next.is_none() {

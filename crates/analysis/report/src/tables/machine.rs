@@ -117,8 +117,7 @@ pub fn process_names_text(
     let mut lines = Vec::new();
     let (shown, more) = rows.split_at(top.min(rows.len()));
     for ((owner, mode), names) in shown {
-        let process = owner.process.map_or_else(String::new, |process| format!(" ({process})"));
-        let name = format!("{}{process}, {}", owner.name, mode.name());
+        let name = format!("{owner}, {}", mode.name());
         lines.push(row(&sum(names), name, 0, Tone::Strong));
         let most = if top == usize::MAX { usize::MAX } else { MOST_SECOND };
         let (seconds, rest) = names.split_at(most.min(names.len()));
