@@ -82,12 +82,12 @@ impl<'a, 's> Drain<'a, 's> {
             if flushes.is_due(Instant::now(), self.sink.totals().accesses) {
                 self.sink.flush()?;
             }
-            let all_known = self.known == self.pool.pool().control().processes();
-            if over && self.living.is_empty() && !some && all_known {
+            if over && self.living.is_empty() && !some && self.all_known() {
                 // A program whose parent does not wait for it may be about to arrive, or a child whose parent has ended.
                 let waits = *nobody_since.get_or_insert_with(Instant::now);
                 let awaited = self.sink.awaits_programs(self.pool.pool()) || !self.unborn().is_empty();
-                if !awaited || waits.elapsed() >= ARRIVAL {
+                // One that came while we looked may be on its way out: it has no memory any more, and is not dead yet.
+                if self.all_known() && (!awaited || waits.elapsed() >= ARRIVAL) {
                     break;
                 }
             } else {
@@ -134,7 +134,12 @@ impl<'a, 's> Drain<'a, 's> {
     fn expects_children(&self) -> bool {
         let control = self.pool.pool().control();
         // In this order: a child is numbered before it is expected no more.
-        control.expects_children() || !self.unentered.is_empty() || self.known != control.processes()
+        control.expects_children() || !self.unentered.is_empty() || !self.all_known()
+    }
+
+    /// Whether all processes that drew a number were seen.
+    fn all_known(&self) -> bool {
+        self.known == self.pool.pool().control().processes()
     }
 
     /// The process ids of those who were forked, live, and are not known.
