@@ -36,6 +36,31 @@ pub(super) const fn length_of(difference: u64) -> u8 {
     (0x3333_2210u32 >> (4 * ((difference | 1).ilog2() / 8)) & 0xf) as u8
 }
 
+/// The type of the attribute with the columns, where two codes of values are in a byte: the first one in its low bits.
+pub(super) const PAIRED: u16 = 34;
+/// The same with a byte for each, as versions of the format before 5 have it.
+pub(super) const UNPAIRED: u16 = 0;
+pub(super) const PAIR_SHIFT: u32 = 4;
+pub(super) const PAIR_MASK: u8 = (1 << PAIR_SHIFT) - 1;
+
+/// Puts the codes of an execution, `count` of them and then zeros up to a multiple of eight, into pairs at their beginning. Returns
+/// the bytes that these have.
+#[inline]
+pub(super) fn pair(codes: &mut [u8], count: usize) -> usize {
+    let len = count.div_ceil(2);
+    for at in (0..len).step_by(4) {
+        let (from, to) = (2 * at, at);
+        let Some(eight) = codes.get(from..).and_then(<[u8]>::first_chunk) else { break };
+        // Of each 16 bits the low bits of both halves, then of each 32, and of all.
+        let mut packed = u64::from_le_bytes(*eight);
+        packed = (packed | packed >> 4) & 0x00ff_00ff_00ff_00ff;
+        packed = (packed | packed >> 8) & 0x0000_ffff_0000_ffff;
+        packed |= packed >> 16;
+        codes[to..to + 4].copy_from_slice(&(packed as u32).to_le_bytes());
+    }
+    len
+}
+
 /// Columns of a frame.
 pub(super) const COLUMNS: usize = 7;
 /// The column of codes: a byte an execution or single access.
@@ -56,6 +81,18 @@ pub(super) const SINGLE_BYTES: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codes_are_paired() {
+        for count in 0..40 {
+            let code = |index: usize| if index < count { (index * 5 % 6) as u8 } else { 0 };
+            let mut codes: Vec<u8> = (0..count + 8).map(code).collect();
+            let len = pair(&mut codes, count);
+            let expected: Vec<u8> =
+                (0..count).step_by(2).map(|index| code(index) | code(index + 1) << PAIR_SHIFT).collect();
+            assert_eq!(codes[..len], expected);
+        }
+    }
 
     #[test]
     fn a_difference_has_the_shortest_code_that_holds_it() {

@@ -6,8 +6,8 @@ use blocks::{BasicBlock, Definition, MAX_VALUES, SharedBlock};
 use memref::Access;
 
 use super::codes::{
-    BLOCK_MASK, BYTES, CODES, COLUMNS, KNOWN, NEW_BLOCKS, RELATION, SECOND, SINGLE, SINGLE_BYTES, SINGLES,
-    STEP, STRIDE, VALUES,
+    BLOCK_MASK, BYTES, CODES, COLUMNS, KNOWN, NEW_BLOCKS, PAIR_MASK, PAIR_SHIFT, PAIRED, RELATION, SECOND,
+    SINGLE, SINGLE_BYTES, STEP, STRIDE, UNPAIRED, VALUES,
 };
 use super::model::BlockModel;
 use super::names::NAMES;
@@ -15,16 +15,12 @@ use crate::ExecutedFrame;
 use crate::bytes::{ByteReader, unzigzag};
 use crate::encoder::attribute::Attribute;
 use crate::encoder::codec::{Corrupt, Encoded};
-use crate::encoder::raw::entries_part;
 use crate::entry::StreamEntry;
 
 pub(super) const SHORT: Corrupt = Corrupt("a column is too short, or has a code that stands for nothing");
+const PARTS: Corrupt = Corrupt("the frame does not consist of columns, and the names of its blocks");
 pub(super) const LONG: Corrupt = Corrupt("a column is too long");
 pub(super) const LENGTH: Corrupt = Corrupt("the blocks do not make as many accesses as the header says");
-
-/// Columns that are read while the codes are walked, and the place of single accesses among them.
-pub(super) const READERS: usize = COLUMNS - 2;
-const SINGLES_READER: usize = SINGLES - 2;
 
 /// A frame's columns, and what stands before them.
 pub(super) struct FrameColumns<'a> {
@@ -36,15 +32,47 @@ pub(super) struct FrameColumns<'a> {
     pub(super) columns: [&'a [u8]; COLUMNS],
     /// Its blocks, in the order in which they appear, where it does not define them itself.
     named: Option<&'a [SharedBlock]>,
+    /// Whether two codes of values are in a byte.
+    are_paired: bool,
+}
+
+/// The columns that are read while the codes are walked.
+pub(super) struct ColumnReaders<'a> {
+    numbers: ByteReader<'a>,
+    steps: ByteReader<'a>,
+    value_codes: ByteReader<'a>,
+    are_paired: bool,
+    differences: ByteReader<'a>,
+    singles: ByteReader<'a>,
+}
+
+impl ColumnReaders<'_> {
+    /// The next single access.
+    fn single(&mut self) -> Result<Access, Corrupt> {
+        let entry = self.singles.take(SINGLE_BYTES).ok_or(SHORT)?;
+        let access = Access::get(&mut ByteReader::new(entry));
+        access.ok_or(Corrupt("an entry has a number that stands for nothing"))
+    }
+
+    fn are_empty(&self) -> bool {
+        let Self { numbers, steps, value_codes, are_paired: _, differences, singles } = self;
+        [numbers, steps, value_codes, differences, singles].into_iter().all(ByteReader::is_empty)
+    }
 }
 
 impl<'a> FrameColumns<'a> {
     pub(super) fn of(encoded: &Encoded<'a>) -> Result<Self, Corrupt> {
         let (part, named) = match encoded.parts {
-            [columns, Attribute { kind: NAMES, .. }] => (std::slice::from_ref(columns), Some(encoded.blocks)),
-            parts => (parts, None),
+            [columns] => (columns, None),
+            [columns, Attribute { kind: NAMES, .. }] => (columns, Some(encoded.blocks)),
+            _ => return Err(PARTS),
         };
-        let mut reader = ByteReader::new(entries_part(part)?);
+        let are_paired = match part.kind {
+            UNPAIRED => false,
+            PAIRED => true,
+            _ => return Err(PARTS),
+        };
+        let mut reader = ByteReader::new(&part.bytes);
         let (start, base) = (reader.u64().ok_or(SHORT)?, reader.u64().ok_or(SHORT)?);
         let mut lens = [0; COLUMNS];
         for len in &mut lens {
@@ -60,7 +88,7 @@ impl<'a> FrameColumns<'a> {
         if named.is_some() && !columns[NEW_BLOCKS].is_empty() {
             return Err(Corrupt("it names its blocks and defines them as well"));
         }
-        Ok(Self { start, base, columns, named })
+        Ok(Self { start, base, columns, named, are_paired })
     }
 
     /// Its blocks, in the order in which they appear: `most` at most, since each makes an access.
@@ -86,10 +114,11 @@ impl<'a> FrameColumns<'a> {
         self.columns[CODES]
     }
 
-    /// All columns but those of codes and of definitions, to be read.
-    pub(super) fn readers(&self) -> [ByteReader<'a>; READERS] {
+    /// The columns beside codes and definitions, to be read.
+    pub(super) fn readers(&self) -> ColumnReaders<'a> {
         let [_, _, rest @ ..] = self.columns;
-        rest.map(ByteReader::new)
+        let [numbers, steps, value_codes, differences, singles] = rest.map(ByteReader::new);
+        ColumnReaders { numbers, steps, value_codes, are_paired: self.are_paired, differences, singles }
     }
 }
 
@@ -125,9 +154,7 @@ fn expand(
     let mut values = [0; MAX_VALUES];
     for &code in columns.codes() {
         if code == SINGLE {
-            let entry = rest[SINGLES_READER].take(SINGLE_BYTES).ok_or(SHORT)?;
-            let access = Access::get(&mut ByteReader::new(entry));
-            out.push(access.ok_or(Corrupt("an entry has a number that stands for nothing"))?);
+            out.push(rest.single()?);
         } else {
             let cycle = decode_one(&mut model, code, &mut rest, &blocks, &mut values).ok_or(SHORT)?;
             let block = &blocks[model.previous - 1];
@@ -155,12 +182,8 @@ fn expand(
 }
 
 /// Whether all that the columns have was used.
-fn at_end(
-    model: &BlockModel,
-    blocks: &[SharedBlock],
-    rest: &[ByteReader<'_>; READERS],
-) -> Result<(), Corrupt> {
-    let whole = model.states.len() == blocks.len() + 1 && rest.iter().all(ByteReader::is_empty);
+fn at_end(model: &BlockModel, blocks: &[SharedBlock], rest: &ColumnReaders<'_>) -> Result<(), Corrupt> {
+    let whole = model.states.len() == blocks.len() + 1 && rest.are_empty();
     if whole { Ok(()) } else { Err(LONG) }
 }
 
@@ -177,9 +200,7 @@ pub(super) fn decode_executions(encoded: &Encoded<'_>, out: &mut ExecutedFrame) 
     let mut left = encoded.count as u64;
     for &code in columns.codes() {
         if code == SINGLE {
-            let entry = rest[SINGLES_READER].take(SINGLE_BYTES).ok_or(SHORT)?;
-            let access = Access::get(&mut ByteReader::new(entry));
-            out.push_single(access.ok_or(Corrupt("an entry has a number that stands for nothing"))?);
+            out.push_single(rest.single()?);
             left = left.checked_sub(1).ok_or(LENGTH)?;
             continue;
         }
@@ -212,11 +233,11 @@ pub(super) fn decode_executions(encoded: &Encoded<'_>, out: &mut ExecutedFrame) 
 pub(super) fn decode_one(
     model: &mut BlockModel,
     code: u8,
-    columns: &mut [ByteReader<'_>; READERS],
+    columns: &mut ColumnReaders<'_>,
     blocks: &[SharedBlock],
     values: &mut [u64; MAX_VALUES],
 ) -> Option<u64> {
-    let [known, steps, codes, differences, _] = columns;
+    let ColumnReaders { numbers, steps, value_codes, are_paired, differences, .. } = columns;
     if code & !(BLOCK_MASK | STEP | VALUES) != 0 {
         return None;
     }
@@ -224,7 +245,7 @@ pub(super) fn decode_one(
     let (number, predicted) = match code & BLOCK_MASK {
         0 => (previous.next[0], previous.steps[0]),
         SECOND => (previous.next[1], previous.steps[1]),
-        KNOWN => (known.u32()?, 0),
+        KNOWN => (numbers.u32()?, 0),
         _ => {
             // Numbers are given out from 1 on.
             let block = blocks.get(model.states.len() - 1)?;
@@ -240,8 +261,18 @@ pub(super) fn decode_one(
     let (start, count) = (state.values as usize, usize::from(state.count));
     let mut before = model.value;
     let known = model.values.get_mut(start..start + count)?;
+    let mut second = None;
     for (known, value) in known.iter_mut().zip(values) {
-        let code = if code & VALUES == 0 { STRIDE } else { codes.u8()? };
+        let code = match second.take() {
+            _ if code & VALUES == 0 => STRIDE,
+            Some(second) => second,
+            None if *are_paired => {
+                let both = value_codes.u8()?;
+                second = Some(both >> PAIR_SHIFT);
+                both & PAIR_MASK
+            }
+            None => value_codes.u8()?,
+        };
         *value = match code {
             STRIDE => known.last.wrapping_add(known.stride),
             RELATION => before.wrapping_add(known.relation),

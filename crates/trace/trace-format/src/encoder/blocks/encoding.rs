@@ -9,8 +9,8 @@ use blocks::{SharedBlock, values_of};
 use memref::Access;
 
 use super::codes::{
-    BY_1, CODES, HEAD_BYTES, KNOWN, LENGTHS, NEW, NEW_BLOCKS, RELATION, SECOND, SINGLE, STEP, STRIDE, VALUES,
-    bytes_of, length_of,
+    BY_1, CODES, HEAD_BYTES, KNOWN, LENGTHS, NEW, NEW_BLOCKS, PAIRED, RELATION, SECOND, SINGLE, STEP, STRIDE,
+    VALUES, bytes_of, length_of, pair,
 };
 use super::columns::FrameWriting;
 use super::model::BlockModel;
@@ -132,7 +132,7 @@ impl FrameCoder {
         for column in columns {
             bytes.extend_from_slice(column);
         }
-        let (counts, columns) = (self.counts(), Attribute { kind: 0, coding: Coding::Zstd, bytes });
+        let (counts, columns) = (self.counts(), Attribute { kind: PAIRED, coding: Coding::Zstd, bytes });
         let blocks = self.used.drain(..).map(|used| used.block).collect();
         CodedContent { bounds, counts, columns, blocks }
     }
@@ -261,14 +261,14 @@ impl FrameCoder {
                 &padded[..count]
             }
         };
-        let codes = self.columns.value_codes.room(count);
+        let codes = self.columns.value_codes.room(count + 8);
         // The last one is written as eight bytes, too.
         let differences = self.columns.differences.room(8 * count);
         let mut before = self.model.value;
         let (mut all, mut len) = (0, 0);
         let known = &mut self.model.values[start..start + count];
         let spans = &mut self.spans.values[start..start + count];
-        for (((known, span), word), code) in known.iter_mut().zip(spans).zip(values).zip(codes) {
+        for (((known, span), word), code) in known.iter_mut().zip(spans).zip(values).zip(&mut *codes) {
             let value = u64::from_le_bytes(*word);
             span.add(value);
             let difference = value.wrapping_sub(known.last);
@@ -290,7 +290,9 @@ impl FrameCoder {
         if all == 0 {
             return 0;
         }
-        self.columns.value_codes.advance(count);
+        codes[count..].fill(STRIDE);
+        let paired = pair(codes, count);
+        self.columns.value_codes.advance(paired);
         VALUES
     }
 
