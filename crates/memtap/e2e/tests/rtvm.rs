@@ -286,8 +286,10 @@ fn a_program_that_forks_and_threads_has_a_whole_heap() {
     );
     assert_eq!(built.status, 0, "{}", built.err());
     let go = |what: &str| run(Command::new(&program).arg(what).env("LD_PRELOAD", malloc_library()), b"");
-    let outcome = go("all");
-    assert_eq!((outcome.out().as_str(), outcome.status), ("ok\n", 0), "{}", outcome.err());
+    for what in ["all", "threads"] {
+        let outcome = go(what);
+        assert_eq!((outcome.out().as_str(), outcome.status), ("ok\n", 0), "{what}: {}", outcome.err());
+    }
     for (what, words) in
         [("twice", "released before"), ("wrong", "no block begins"), ("over", "memtap rtmalloc: free")]
     {

@@ -49,6 +49,8 @@ pub struct Heap {
     returned: AtomicU64,
     /// The helper's thread, or zero. Written by who starts and stops it.
     helper: AtomicU64,
+    /// Bytes that were asked of the arena itself, not of caches, in all. Written by who asks.
+    taken: AtomicU64,
 }
 
 // SAFETY: `base` is only used by those who end the heap, everything else is shared by design.
@@ -68,6 +70,7 @@ impl Heap {
             stopping: AtomicU32::new(0),
             returned: AtomicU64::new(0),
             helper: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
         }
     }
 
@@ -136,13 +139,51 @@ impl Heap {
     #[inline]
     pub fn malloc(&self, cache: &mut ThreadCache, bytes: usize) -> Result<NonNull<u8>, Error> {
         let class = RtHeap::block_bytes(bytes).and_then(class_with_room);
-        let (Some(class), Some(blocks)) = (class, self.blocks) else {
-            return self.with(|heap| heap.malloc(bytes));
-        };
+        let (Some(class), Some(blocks)) = (class, self.blocks) else { return self.malloc_uncached(bytes) };
         match cache.take(class, &self.shelves[class], blocks) {
             Some(block) => Ok(block),
             None => self.make(cache, class, bytes, blocks),
         }
+    }
+
+    /// malloc under the lock.
+    ///
+    /// # Errors
+    /// As [`RtHeap::malloc`].
+    pub fn malloc_uncached(&self, bytes: usize) -> Result<NonNull<u8>, Error> {
+        self.count_taken(bytes);
+        self.with(|heap| heap.malloc(bytes))
+    }
+
+    /// memalign under the lock.
+    ///
+    /// # Errors
+    /// As [`RtHeap::memalign`].
+    pub fn memalign(&self, align: usize, bytes: usize) -> Result<NonNull<u8>, Error> {
+        self.count_taken(bytes);
+        self.with(|heap| heap.memalign(align, bytes))
+    }
+
+    /// realloc under the lock.
+    ///
+    /// # Safety
+    /// As [`RtHeap::realloc`].
+    ///
+    /// # Errors
+    /// As [`RtHeap::realloc`].
+    pub unsafe fn realloc_uncached(&self, block: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>, Error> {
+        self.count_taken(bytes);
+        // SAFETY: the caller gives the old place up where this succeeds.
+        self.with(|heap| unsafe { heap.realloc(block, bytes) })
+    }
+
+    fn count_taken(&self, bytes: usize) {
+        self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes that were asked of the arena so far, not of caches: there is no more to give back than that.
+    pub fn taken_bytes(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// What [`Heap::malloc`] does in most calls: a block of the thread's current magazine. It calls nothing, and so keeps the
@@ -179,7 +220,9 @@ impl Heap {
                 // Where memory is short, a block that is just large enough.
                 return heap.malloc(bytes);
             };
-            for _ in 1..cache.ask(class) {
+            let asked = cache.ask(class);
+            self.count_taken(whole * asked);
+            for _ in 1..asked {
                 // None left is no failure: the first one is there.
                 let Ok(block) = heap.malloc(whole) else { break };
                 cache.fill(class, block, blocks);
@@ -222,12 +265,13 @@ impl Heap {
         let Some(blocks) = self.blocks else { return Err(Error::NotABlock { addr: block.as_ptr() as u64 }) };
         let Some(class) = RtHeap::block_bytes(bytes).and_then(class_with_room) else {
             // SAFETY: the caller gives the old place up where this succeeds.
-            return self.with(|heap| unsafe { heap.realloc(block, bytes) });
+            return unsafe { self.realloc_uncached(block, bytes) };
         };
         if class_of_block(blocks.used_bytes(block)?) == Some(class) {
             return Ok(block);
         }
         let whole = class_bytes(class) - rtvm::tlsf::TAG_BYTES as usize;
+        self.count_taken(whole);
         self.with(|heap| {
             // SAFETY: the caller gives the old place up where this succeeds; where it does not, the block is as it was.
             unsafe { heap.realloc(block, whole).or_else(|_| heap.realloc(block, bytes)) }

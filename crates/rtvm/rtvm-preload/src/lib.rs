@@ -1,11 +1,12 @@
 //! malloc and its relatives over one real-time heap, for LD_PRELOAD.
 //!
 //! `MEMTAP_RTMALLOC_BYTES` sets the size of the arena (64 GiB of address space otherwise), `MEMTAP_RTMALLOC_PREFAULT=1` makes
-//! all of it present from the start. Without prefault a helper thread gives released pages back, unless
-//! `MEMTAP_RTMALLOC_HELPER=0`; a forked child has none. Threads have caches of blocks of up to 64 KiB unless
+//! all of it present from the start. Without prefault a helper thread gives released pages back ([`helper`]), unless
+//! `MEMTAP_RTMALLOC_HELPER=0`. Threads have caches of blocks of up to 64 KiB unless
 //! `MEMTAP_RTMALLOC_CACHE=0`. What malloc(3) calls undefined -
 //! freeing twice, freeing what is no block, a tag written over - ends the program with one line, as the C library does.
 
+mod helper;
 mod thread;
 
 use std::cell::UnsafeCell;
@@ -127,11 +128,12 @@ extern "C" fn after_fork() {
     unsafe { heap().lock().unlock() };
 }
 
-/// The child has one thread, which holds the lock under the parent's thread number, and no helper: most children start
-/// another program at once. What the parent's helper had taken out at that moment stays in use.
+/// The child has one thread, which holds the lock under the parent's thread number, and no helper yet. What the parent's
+/// helper had taken out at that moment stays in use.
 extern "C" fn in_child() {
     // SAFETY: there is no other thread.
     unsafe { heap().lock().inherit() };
+    helper::begin_anew(heap());
 }
 
 /// Runs when the library is loaded.
@@ -141,9 +143,7 @@ extern "C" fn load() {
         thread::prepare();
     }
     if number(c"MEMTAP_RTMALLOC_PREFAULT") != Some(1) && number(c"MEMTAP_RTMALLOC_HELPER") != Some(0) {
-        // Not in `start`: making a thread allocates.
-        // SAFETY: a static that never ends. Without helper, the heap just keeps its pages.
-        let _ = unsafe { heap.start_helper() };
+        helper::allow(heap);
     }
 }
 
@@ -160,10 +160,12 @@ fn set_errno(code: c_int) {
 #[inline]
 fn take(bytes: usize) -> Result<NonNull<u8>, Error> {
     let heap = heap();
-    thread::with_cache(heap, |cache| match cache {
+    let block = thread::with_cache(heap, |cache| match cache {
         Some(cache) => heap.malloc(cache, bytes),
-        None => heap.with(|heap| heap.malloc(bytes)),
-    })
+        None => heap.malloc_uncached(bytes),
+    });
+    helper::start_if_worth_it(heap);
+    block
 }
 
 /// Every block lies at a multiple of 16: where that is enough, caches have it.
@@ -171,7 +173,9 @@ fn take_aligned(align: usize, bytes: usize) -> Result<NonNull<u8>, Error> {
     if align.is_power_of_two() && align <= 16 {
         return take(bytes);
     }
-    heap().with(|heap| heap.memalign(align, bytes))
+    let block = heap().memalign(align, bytes);
+    helper::start_if_worth_it(heap());
+    block
 }
 
 /// A block, or null with errno.
@@ -265,16 +269,15 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_voi
         return null_mut();
     }
     let heap = heap();
-    answer(
-        "realloc",
-        if thread::are_caches_on() {
-            // SAFETY: the caller gives the old block up where this succeeds.
-            unsafe { heap.realloc(old, bytes) }
-        } else {
-            // SAFETY: the caller gives the old block up where this succeeds.
-            heap.with(|heap| unsafe { heap.realloc(old, bytes) })
-        },
-    )
+    let moved = if thread::are_caches_on() {
+        // SAFETY: the caller gives the old block up where this succeeds.
+        unsafe { heap.realloc(old, bytes) }
+    } else {
+        // SAFETY: the caller gives the old block up where this succeeds.
+        unsafe { heap.realloc_uncached(old, bytes) }
+    };
+    helper::start_if_worth_it(heap);
+    answer("realloc", moved)
 }
 
 /// reallocarray(3)

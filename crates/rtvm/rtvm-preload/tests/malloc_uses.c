@@ -1,5 +1,6 @@
 /* Uses of malloc(3) under the preloaded heap; the argument says which. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
@@ -34,6 +35,42 @@ static void *churn(void *seed)
     for (int i = 0; i < 40; i++)
         free(blocks[i]);
     return NULL;
+}
+
+static int threads_now(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks);
+    for (struct dirent *entry; (entry = readdir(tasks));)
+        count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+/* A program that takes little stays single-threaded; one that takes much gets a thread that gives it back, and so does its child. */
+static void threads(void)
+{
+    for (int i = 0; i < 1000; i++)
+        free(malloc((size_t)i * 1000 % 65000));
+    CHECK(threads_now() == 1);
+    for (int generation = 0; generation < 2; generation++) {
+        free(malloc(1000000));
+        CHECK(threads_now() == 1);
+        for (int i = 0; i < 20; i++)
+            free(malloc(1000000));
+        CHECK(threads_now() == 2);
+        if (!generation) {
+            pid_t child = fork();
+            CHECK(child >= 0);
+            if (child) {
+                int status;
+                CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+                exit(WEXITSTATUS(status));
+            }
+        }
+    }
+    puts("ok");
 }
 
 static void all(void)
@@ -108,6 +145,8 @@ int main(int argc, char **argv)
     CHECK(p && q && r);
     if (!strcmp(what, "all"))
         all();
+    else if (!strcmp(what, "threads"))
+        threads();
     else if (!strcmp(what, "twice"))
         free(q), free(q);
     else if (!strcmp(what, "wrong"))
