@@ -139,7 +139,8 @@ pub trait SegmentSink: Send + Sync + fmt::Debug {
         Err(Error::Remote { path: self.path().into(), what })
     }
 
-    /// Returns when all segments survive the death of this process.
+    /// Returns when all segments survive the death of this process; where they are kept by another machine, those that were
+    /// there at the flush before.
     fn flush(&self) -> Result<(), Error>;
 
     /// Returns when all that was flushed would survive a loss of power.

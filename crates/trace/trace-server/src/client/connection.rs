@@ -142,6 +142,14 @@ impl Connection {
         Ok(())
     }
 
+    /// Has the server flush, and waits until it has done the flush before this one; a server in this process has done this one.
+    pub(crate) fn flush_behind(&self) -> Result<(), Error> {
+        match &self.side {
+            Side::Embedded(_) => self.post(Request::Flush { sync: false }, Awaited::Flush),
+            Side::Socket(socket) => lock(socket).flush_behind(),
+        }
+    }
+
     /// Hands over a frame that is encoded, to a server in this process.
     pub(crate) fn add_coded(&self, stream: u32, frame: Arc<CodedFrame>, wall_ns: u64) -> Result<(), Error> {
         match &self.side {

@@ -80,7 +80,7 @@ impl SegmentSink for FrameSink {
     }
 
     fn flush(&self) -> Result<(), TraceError> {
-        self.remote(self.client.flush(false))
+        self.remote(self.client.flush_behind())
     }
 
     fn sync(&self) -> Result<(), TraceError> {

@@ -238,6 +238,12 @@ impl Client {
         self.done(&Request::Flush { sync })
     }
 
+    /// As [`Self::flush`], but returns when all is in the file that was submitted before the flush before this one: a
+    /// recording that is written every second need not wait for a round trip each time.
+    pub(crate) fn flush_behind(&self) -> Result<(), Error> {
+        self.connection.flush_behind()
+    }
+
     /// Reads a stream: the entries that match.
     pub fn reader(&self, stream: u32, filter: &Filter) -> Result<EntryReader, Error> {
         EntryReader::open(&self.connection, stream, READ_BYTES, filter)

@@ -35,6 +35,8 @@ pub(super) enum Awaited {
     Submission { writer: u32, buffer: u32 },
     /// Nobody, unless it is refused: a frame.
     Frame,
+    /// The next request of this kind, which waits until this one is done.
+    Flush,
     /// Nobody, unless it has another number: a stream.
     Stream { expected: u32 },
 }
@@ -73,9 +75,9 @@ impl Acks {
                 self.refused.insert(writer, (reason, text));
                 true
             }
-            (Awaited::Frame, Reply::Done { .. }) => true,
+            (Awaited::Frame | Awaited::Flush, Reply::Done { .. }) => true,
             (Awaited::Stream { expected }, Reply::Stream { stream }) => stream == expected,
-            (Awaited::Frame | Awaited::Stream { .. }, Reply::Refused { reason, text }) => {
+            (Awaited::Frame | Awaited::Flush | Awaited::Stream { .. }, Reply::Refused { reason, text }) => {
                 self.failed.get_or_insert((reason, text));
                 true
             }
@@ -216,6 +218,14 @@ impl Socket {
         Ok(())
     }
 
+    /// Has the server flush, and waits until it has done the flush before this one.
+    pub(super) fn flush_behind(&mut self) -> Result<(), Error> {
+        while self.sent.iter().any(|sent| sent.awaited == Awaited::Flush) {
+            self.take_answer()?;
+        }
+        self.post(&Request::Flush { sync: false }, Awaited::Flush)
+    }
+
     /// Waits for the next answer to what was posted.
     pub(super) fn take_answer(&mut self) -> Result<(), Error> {
         let (awaited, reply) = self.receive()?;
@@ -334,7 +344,7 @@ impl Socket {
             let done = match sent.awaited {
                 Awaited::Submission { writer, buffer } => Reply::Submitted { writer, buffer },
                 Awaited::Stream { expected } => Reply::Stream { stream: expected },
-                Awaited::Frame | Awaited::Answer => Reply::Done { code: sent.code },
+                Awaited::Frame | Awaited::Flush | Awaited::Answer => Reply::Done { code: sent.code },
             };
             self.given.push_back(if ahead == 0 { last.clone() } else { done.encode(sent.number) });
         }
