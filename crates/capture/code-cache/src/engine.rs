@@ -11,6 +11,7 @@ use memref::VirtAddr;
 use crate::area::Area;
 use crate::asked::{Flow, Mode, Task};
 use crate::check::{CheckSite, Checked};
+use crate::code_pages::CodePages;
 use crate::emit::{Around, ENTRY_BYTES, Emitted, Link, TooFar, emit, emit_probe, emit_way};
 use crate::exit_reason::{CHECK_DONE, EXIT_KINDS, EXIT_LINK, EXIT_MISS, EXIT_STOP};
 use crate::place::{CachedBlock, Front, Place, Recording};
@@ -27,7 +28,7 @@ const MODES: [Mode; 3] = Mode::ALL;
 
 /// What the cache needs of the process around it.
 pub trait Environment {
-    /// Reads code; the number of bytes that could be read.
+    /// Reads code; the number of bytes that could be read. What was read may be kept until [`Engine::invalidate`].
     fn read(&self, addr: u64, into: &mut [u8]) -> usize;
 
     /// Where code at `addr` really is: another address for functions that the tracer stands in for.
@@ -130,6 +131,7 @@ pub struct Engine {
     flow: Flow,
     /// Checked instructions, by their numbers.
     sites: Vec<CheckSite>,
+    pages: CodePages,
 }
 
 impl Default for Engine {
@@ -154,6 +156,7 @@ impl Engine {
             task: Task::Addresses,
             flow: Flow::Accesses,
             sites: Vec::new(),
+            pages: CodePages::new(),
         }
     }
 
@@ -317,7 +320,7 @@ impl Engine {
             return Err(Untranslatable::Full);
         }
         let mut bytes = [0u8; READ_BYTES];
-        let len = environment.read(addr, &mut bytes);
+        let len = self.pages.read(addr, &mut bytes, environment);
         let bytes = bytes.get(..len).unwrap_or(&[]);
         let limit = if stop { 1 } else { MAX_INSTRUCTIONS };
         let task = (mode == Mode::Record).then_some(self.task);
@@ -453,6 +456,7 @@ impl Engine {
 
     /// Forgets the code of a range of the program: it was changed or unmapped. Threads in it go on to its end.
     pub fn invalidate(&mut self, start: u64, end: u64) {
+        self.pages.forget(start, end);
         let from = start.saturating_sub(MAX_INSTRUCTIONS as u64 * 15);
         self.after_stops.retain(|key, _| !(from..end).contains(&key.addr));
         let mut gone = BTreeSet::new();

@@ -30,6 +30,7 @@ mod assembler;
 mod call_site;
 mod capture;
 mod check;
+mod code_pages;
 mod emit;
 mod engine;
 mod exit_reason;
