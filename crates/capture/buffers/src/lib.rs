@@ -25,6 +25,7 @@ pub mod list;
 mod machine;
 mod pool;
 mod record;
+mod record_room;
 mod slots;
 mod sync;
 mod writer;
@@ -42,6 +43,7 @@ pub use machine::{
     PAGE_SLOTS, Task, TaskChange, access_word, encode_machine, enter_words, page_slot, page_word,
 };
 pub use pool::{Buffer, BufferHeader, BufferState, Content, Pool};
-pub use record::{DecodeError, MAX_NAME_BYTES, MAX_RECORD_BYTES, Record, Records, encode};
+pub use record::{DecodeError, MAX_NAME_BYTES, Record, Records, encode};
+pub use record_room::RecordRoom;
 pub use slots::Slots;
 pub use writer::{Full, Writer};

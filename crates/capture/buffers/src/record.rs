@@ -17,12 +17,14 @@ use memref::{
     RegionChange, RegionKind, SyncFunction, SyncKind, VirtAddr,
 };
 
+use crate::record_room::{Out, RecordRoom};
+
 /// Bytes of a slot.
 pub(crate) const SLOT_BYTES: usize = 16;
 /// The longest name that a record carries; longer ones are cut.
 pub const MAX_NAME_BYTES: usize = 4096;
 /// The longest record.
-pub const MAX_RECORD_BYTES: usize = 8 * SLOT_BYTES + MAX_NAME_BYTES;
+pub(crate) const MAX_RECORD_BYTES: usize = 8 * SLOT_BYTES + MAX_NAME_BYTES;
 
 /// One record. `Name` is `&[u8]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,7 +297,7 @@ const TAG_DEATH: u8 = 22;
 
 const TAG_SYNC: u8 = 32;
 
-const LOW_48: u64 = (1 << 48) - 1;
+pub(crate) const LOW_48: u64 = (1 << 48) - 1;
 
 /// The two words of an access: the hot case, which [`crate::Writer`] stores without anything else.
 #[inline]
@@ -306,63 +308,16 @@ pub(crate) fn access_words(ip: VirtAddr, addr: VirtAddr, size: u16, kind: Access
     )
 }
 
-/// Writes words one after the other; the caller made room.
-struct Out<'b> {
-    bytes: &'b mut [u8; MAX_RECORD_BYTES],
-    len: usize,
-}
-
-impl Out<'_> {
-    fn word(&mut self, word: u64) {
-        if let Some(place) = self.bytes.get_mut(self.len..self.len + 8) {
-            place.copy_from_slice(&word.to_le_bytes());
-            self.len += 8;
-        }
-    }
-
-    fn head(&mut self, ip: VirtAddr, addr: VirtAddr, code: u8, tag: u8) {
-        self.word(ip.0 & LOW_48);
-        self.word(addr.0 & LOW_48 | u64::from(code) << 48 | u64::from(tag) << 56);
-    }
-
-    fn name(&mut self, name: &[u8]) {
-        let name = name.get(..MAX_NAME_BYTES).unwrap_or(name);
-        self.word(name.len() as u64);
-        self.word(0);
-        self.padded(name);
-    }
-
-    fn padded(&mut self, bytes: &[u8]) {
-        let padded = bytes.len().next_multiple_of(SLOT_BYTES);
-        if let Some(place) = self.bytes.get_mut(self.len..self.len + padded) {
-            place.fill(0);
-            for (to, from) in place.iter_mut().zip(bytes) {
-                *to = *from;
-            }
-            self.len += padded;
-        }
-    }
-
-    /// Enters the number of slots into the first word.
-    fn finish(self) -> usize {
-        let slots = (self.len / SLOT_BYTES) as u16;
-        if let Some(place) = self.bytes.get_mut(6..8) {
-            place.copy_from_slice(&slots.to_le_bytes());
-        }
-        self.len
-    }
-}
-
-/// Encodes a record at the front of `bytes` and returns its length, a multiple of a slot.
-pub fn encode(record: &Record<'_>, bytes: &mut [u8; MAX_RECORD_BYTES]) -> usize {
+/// Encodes a record, as whole slots.
+pub fn encode<'r>(record: &Record<'_>, room: &'r mut RecordRoom) -> &'r [u8] {
     let none = VirtAddr(0);
-    let mut out = Out { bytes, len: 0 };
+    let mut out = Out::new(room);
     match *record {
         Record::Access { ip, addr, size, kind } => {
             let (first, second) = access_words(ip, addr, size, kind);
             out.word(first);
             out.word(second);
-            return out.len;
+            return out.written();
         }
         Record::Data { ip, addr, kind, size, bytes } => {
             out.head(ip, addr, kind.code(), TAG_DATA);
@@ -698,10 +653,10 @@ mod tests {
     fn check(records: &[Record<'_>]) {
         let mut bytes = Vec::new();
         for record in records {
-            let mut one = [0xee; MAX_RECORD_BYTES];
-            let len = encode(record, &mut one);
-            assert_eq!(len % SLOT_BYTES, 0);
-            bytes.extend_from_slice(&one[..len]);
+            let mut room = RecordRoom::new();
+            let one = encode(record, &mut room);
+            assert_eq!(one.len() % SLOT_BYTES, 0);
+            bytes.extend_from_slice(one);
         }
         let decoded: Vec<_> = Records::new(&bytes).map(|r| r.expect("a record")).collect();
         assert_eq!(decoded, records);
@@ -757,10 +712,9 @@ mod tests {
     #[test]
     fn a_long_name_is_cut() {
         let name = [b'x'; MAX_NAME_BYTES + 1];
-        let mut bytes = [0; MAX_RECORD_BYTES];
-        let len = encode(&Record::Program { name: &name }, &mut bytes);
+        let mut room = RecordRoom::new();
         assert_eq!(
-            Records::new(&bytes[..len]).next(),
+            Records::new(encode(&Record::Program { name: &name }, &mut room)).next(),
             Some(Ok(Record::Program { name: &name[..MAX_NAME_BYTES] }))
         );
     }
@@ -770,9 +724,9 @@ mod tests {
         let none = VirtAddr(0);
         let kind = AccessKind::Load;
         let record = |bytes| Record::Expected { ip: none, addr: none, kind, size: 8, executed: 3, bytes };
-        let mut bytes = [0; MAX_RECORD_BYTES];
-        assert_eq!(encode(&record(&[]), &mut bytes), 2 * SLOT_BYTES);
-        assert_eq!(encode(&record(&[7; 8]), &mut bytes), 3 * SLOT_BYTES);
+        let mut room = RecordRoom::new();
+        assert_eq!(encode(&record(&[7; 8]), &mut room).len(), 3 * SLOT_BYTES);
+        assert_eq!(encode(&record(&[]), &mut room).len(), 2 * SLOT_BYTES);
     }
 
     #[test]

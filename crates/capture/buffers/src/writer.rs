@@ -2,7 +2,8 @@
 
 use crate::layout::BUFFER_BYTES;
 use crate::pool::{Buffer, Content, Pool};
-use crate::record::{MAX_RECORD_BYTES, Record, SLOT_BYTES, access_words, encode};
+use crate::record::{Record, SLOT_BYTES, access_words, encode};
+use crate::record_room::RecordRoom;
 use memref::{AccessKind, VirtAddr};
 
 /// The buffer has no room for the record: submit it, take another one, and try again.
@@ -86,12 +87,14 @@ impl Writer {
 
     /// Writes any record.
     pub fn record(&mut self, record: &Record<'_>) -> Result<(), Full> {
-        let mut bytes = [0; MAX_RECORD_BYTES];
-        let len = encode(record, &mut bytes);
-        let Some(buffer) = self.buffer.filter(|_| self.len + len <= BUFFER_BYTES) else { return Err(Full) };
-        // SAFETY: this thread owns the buffer, and `len` bytes, at most MAX_RECORD_BYTES, fit after those that it has.
-        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.start().add(self.len), len) };
-        self.len += len;
+        let mut room = RecordRoom::new();
+        let bytes = encode(record, &mut room);
+        let Some(buffer) = self.buffer.filter(|_| self.len + bytes.len() <= BUFFER_BYTES) else {
+            return Err(Full);
+        };
+        // SAFETY: this thread owns the buffer, and the bytes fit after those that it has by the check above.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.start().add(self.len), bytes.len()) };
+        self.len += bytes.len();
         buffer.header().publish(self.len);
         Ok(())
     }

@@ -4,7 +4,8 @@
 use super::{CUT, CUT_ALL, EMBED, ID_BITS, Live, PAD};
 use crate::layout::{BUFFER_BYTES, PAGE_BYTES};
 use crate::pool::{Buffer, Pool};
-use crate::record::{MAX_RECORD_BYTES, Record, encode};
+use crate::record::{Record, encode};
+use crate::record_room::RecordRoom;
 use crate::writer::Full;
 
 /// Bytes of a buffer that a thread's own code can reach. After them it faults, and gets the next buffer; handlers go on
@@ -33,10 +34,9 @@ impl Live {
 
     /// Writes a record.
     pub fn record(&self, pool: &Pool, record: &Record<'_>) -> Result<(), Full> {
-        let mut bytes = [0; MAX_RECORD_BYTES];
-        let len = encode(record, &mut bytes);
-        let payload = bytes.get(..len).unwrap_or(&[]);
-        self.append(pool, payload, EMBED | (len as u64 / 8) << ID_BITS, CUT_BYTES)
+        let mut room = RecordRoom::new();
+        let payload = encode(record, &mut room);
+        self.append(pool, payload, EMBED | (payload.len() as u64 / 8) << ID_BITS, CUT_BYTES)
     }
 
     /// Of the block that was written last, only that many instructions were executed; with `all`, all its accesses count.

@@ -209,7 +209,7 @@ fn ends_run(payload: &[u8], cycle: u64) -> bool {
 mod tests {
     use blocks::{BlockAccess, Extent, MAX_DEFINITION_BYTES, RecordedValues, encode_definition};
     use buffers::flow::{CUT, EMBED, FIRST_BLOCK, ID_BITS, PAD};
-    use buffers::{Content, MAX_RECORD_BYTES, encode};
+    use buffers::{Content, RecordRoom, encode};
     use memref::{AccessKind, Event, GapReason, ThreadId};
     use trace_format::{Batch, CreateOptions, Encoders, Filter, Trace, TraceWriter};
 
@@ -247,10 +247,10 @@ mod tests {
     }
 
     fn embed(words: &mut Vec<u64>, record: &Record<'_>) {
-        let mut room = [0; MAX_RECORD_BYTES];
-        let len = encode(record, &mut room);
-        words.extend(room[..len].as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
-        words.extend([EMBED | (len as u64 / 8) << ID_BITS, PAD]);
+        let mut room = RecordRoom::new();
+        let (slots, _) = encode(record, &mut room).as_chunks();
+        words.extend(slots.iter().map(|word| u64::from_le_bytes(*word)));
+        words.extend([EMBED | (slots.len() as u64) << ID_BITS, PAD]);
     }
 
     /// A buffer with all that ends a run and all that does not: 21 accesses.

@@ -236,17 +236,17 @@ mod reading {
     use super::Verified;
     use blocks::{BlockAccess, Extent, MAX_DEFINITION_BYTES, RecordedValues, encode_definition};
     use buffers::flow::{EMBED, FIRST_BLOCK, ID_BITS, PAD};
-    use buffers::{Content, MAX_RECORD_BYTES, Record, encode};
+    use buffers::{Content, Record, RecordRoom, encode};
     use memref::{AccessKind, VirtAddr};
     use trace_format::{CreateOptions, TraceWriter};
 
     const CODE: u64 = 0x40_1000;
 
     fn embed(bytes: &mut Vec<u8>, record: &Record<'_>) {
-        let mut room = [0; MAX_RECORD_BYTES];
-        let len = encode(record, &mut room);
-        bytes.extend_from_slice(&room[..len]);
-        bytes.extend_from_slice(&(EMBED | (len as u64 / 8) << ID_BITS).to_le_bytes());
+        let mut room = RecordRoom::new();
+        let record = encode(record, &mut room);
+        bytes.extend_from_slice(record);
+        bytes.extend_from_slice(&(EMBED | (record.len() as u64 / 8) << ID_BITS).to_le_bytes());
         bytes.extend_from_slice(&PAD.to_le_bytes());
     }
 
