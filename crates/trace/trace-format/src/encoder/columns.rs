@@ -20,9 +20,15 @@ const BETWEEN: u16 = 32;
 pub(crate) struct Columns;
 
 fn field(entry: &[u8], field: &Field) -> u64 {
-    let at = usize::from(field.offset);
+    let (at, len) = (usize::from(field.offset), usize::from(field.bytes));
+    // Most fields can be read as a word, the rest of which is cut off.
+    if let Some(word) = entry.get(at..).and_then(<[u8]>::first_chunk)
+        && (1..=8).contains(&len)
+    {
+        return u64::from_le_bytes(*word) & u64::MAX >> (64 - 8 * len);
+    }
     let mut bytes = [0; 8];
-    for (to, from) in bytes.iter_mut().zip(&entry[at..at + usize::from(field.bytes)]) {
+    for (to, from) in bytes.iter_mut().zip(&entry[at..at + len]) {
         *to = *from;
     }
     u64::from_le_bytes(bytes)
