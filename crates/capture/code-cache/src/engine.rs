@@ -110,12 +110,33 @@ struct CodeKey {
     mode: Mode,
 }
 
+/// What was found last, by address: a program asks for the same few again and again.
+#[derive(Clone, Copy, Debug)]
+struct FoundCode {
+    key: CodeKey,
+    /// 0: none.
+    code: u64,
+}
+
+impl FoundCode {
+    const NONE: Self = Self { key: CodeKey { addr: 0, mode: Mode::Record }, code: 0 };
+
+    fn place(key: CodeKey) -> usize {
+        (key.addr ^ key.addr >> 8) as usize % FOUND
+    }
+}
+
+/// How many are kept.
+const FOUND: usize = 256;
+
 /// The code cache of a process.
 #[derive(Debug)]
 pub struct Engine {
     areas: Vec<Area>,
     /// Code by address and mode.
     blocks: BTreeMap<CodeKey, u64>,
+    /// Some of `blocks`.
+    found: [FoundCode; FOUND],
     /// Code for addresses with a stop, as if there was none.
     after_stops: BTreeMap<CodeKey, u64>,
     links: Vec<Link>,
@@ -146,6 +167,7 @@ impl Engine {
         Self {
             areas: Vec::new(),
             blocks: BTreeMap::new(),
+            found: [FoundCode::NONE; FOUND],
             after_stops: BTreeMap::new(),
             links: Vec::new(),
             tables: [None, None, None],
@@ -207,9 +229,14 @@ impl Engine {
         self.areas.iter().map(|area| area.next - area.start).sum()
     }
 
-    /// Whether there is code for an address.
-    pub fn has(&self, addr: u64, mode: Mode) -> bool {
-        self.blocks.contains_key(&CodeKey { addr, mode })
+    /// The code for an address, if there is any.
+    pub fn known(&mut self, addr: u64, mode: Mode) -> Option<u64> {
+        let key = CodeKey { addr, mode };
+        let place = self.found.get_mut(FoundCode::place(key))?;
+        if place.key != key || place.code == 0 {
+            *place = FoundCode { key, code: *self.blocks.get(&key)? };
+        }
+        Some(place.code)
     }
 
     /// The code for an address, made if it does not exist.
@@ -219,7 +246,7 @@ impl Engine {
         mode: Mode,
         environment: &mut impl Environment,
     ) -> Result<u64, Untranslatable> {
-        if let Some(&code) = self.blocks.get(&CodeKey { addr, mode }) {
+        if let Some(code) = self.known(addr, mode) {
             return Ok(code);
         }
         let real = environment.resolve(addr, mode);
@@ -475,6 +502,7 @@ impl Engine {
         if gone.is_empty() {
             return;
         }
+        self.found = [FoundCode::NONE; FOUND];
         for key in &gone {
             self.blocks.remove(key);
             if let Some(table) = self.tables.get(key.mode as usize).and_then(Option::as_ref) {

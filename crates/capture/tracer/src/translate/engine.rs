@@ -106,7 +106,10 @@ pub(crate) fn code_for(thread: &mut TracedThread, addr: u64, indirect: bool) -> 
         if engine.contains(addr) {
             return Some(addr);
         }
-        let is_new = !engine.has(addr, mode);
+        let is_new = match engine.known(addr, mode) {
+            Some(code) if !indirect => return Some(code),
+            known => known.is_none(),
+        };
         let start = (is_new && TRANSLATED.fetch_add(1, Ordering::Relaxed) % TIMED_OF == TIMED_OF / 2)
             .then(sys::realtime_ns);
         let result = if indirect {
