@@ -140,7 +140,7 @@ pub trait SegmentSink: Send + Sync + fmt::Debug {
     }
 
     /// Returns when all segments survive the death of this process; where they are kept by another machine, those that were
-    /// there at the flush before.
+    /// there at a flush of a second ago.
     fn flush(&self) -> Result<(), Error>;
 
     /// Returns when all that was flushed would survive a loss of power.

@@ -142,7 +142,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Has the server flush, and waits until it has done the flush before this one; a server in this process has done this one.
+    /// Has the server flush, and waits until it has done what it was asked for a second ago; a server in this process has done this one.
     pub(crate) fn flush_behind(&self) -> Result<(), Error> {
         match &self.side {
             Side::Embedded(_) => self.post(Request::Flush { sync: false }, Awaited::Flush),

@@ -238,8 +238,8 @@ impl Client {
         self.done(&Request::Flush { sync })
     }
 
-    /// As [`Self::flush`], but returns when all is in the file that was submitted before the flush before this one: a
-    /// recording that is written every second need not wait for a round trip each time.
+    /// As [`Self::flush`], but returns when all is in the file that was submitted before a flush of a second ago: a recording
+    /// that is written every second, and more often at first, need not wait for a round trip each time.
     pub(crate) fn flush_behind(&self) -> Result<(), Error> {
         self.connection.flush_behind()
     }

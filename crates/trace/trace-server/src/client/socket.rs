@@ -20,6 +20,8 @@ use crate::{Address, Error, RefusalReason};
 const WINDOW_BYTES: usize = 32 << 20;
 /// Requests under way. Their answers fit into a socket's buffers, so that the server never waits for us to read them.
 const WINDOW_REQUESTS: usize = 512;
+/// Flushes that were asked for longer ago are waited for before the next one.
+const FLUSHING: Duration = Duration::from_secs(1);
 /// How long connecting takes at most.
 const CONNECTING: Duration = Duration::from_secs(10);
 /// Pauses between two tries.
@@ -35,7 +37,7 @@ pub(super) enum Awaited {
     Submission { writer: u32, buffer: u32 },
     /// Nobody, unless it is refused: a frame.
     Frame,
-    /// The next request of this kind, which waits until this one is done.
+    /// A later request of this kind ([`Socket::flush_behind`]).
     Flush,
     /// Nobody, unless it has another number: a stream.
     Stream { expected: u32 },
@@ -118,6 +120,8 @@ pub(super) struct Socket {
     number: u32,
     sent: VecDeque<Sent>,
     in_flight_bytes: usize,
+    /// When the flushes among them were asked for.
+    flushes: VecDeque<Instant>,
     /// Answers that the server gave before the connection was cut, as far as is known.
     given: VecDeque<Message>,
     pub(super) acks: Acks,
@@ -155,6 +159,7 @@ impl Socket {
             number: 0,
             sent: VecDeque::new(),
             in_flight_bytes: 0,
+            flushes: VecDeque::new(),
             given: VecDeque::new(),
             acks: Acks::default(),
             kept: None,
@@ -218,11 +223,12 @@ impl Socket {
         Ok(())
     }
 
-    /// Has the server flush, and waits until it has done the flush before this one.
+    /// Has the server flush, and waits until it has done what it was asked for a second ago and before.
     pub(super) fn flush_behind(&mut self) -> Result<(), Error> {
-        while self.sent.iter().any(|sent| sent.awaited == Awaited::Flush) {
+        while self.flushes.front().is_some_and(|asked| asked.elapsed() >= FLUSHING) {
             self.take_answer()?;
         }
+        self.flushes.push_back(Instant::now());
         self.post(&Request::Flush { sync: false }, Awaited::Flush)
     }
 
@@ -233,6 +239,9 @@ impl Socket {
     }
 
     fn note(&mut self, awaited: Awaited, reply: Reply) -> Result<(), Error> {
+        if awaited == Awaited::Flush {
+            self.flushes.pop_front();
+        }
         if self.acks.note(awaited, reply) {
             return Ok(());
         }
