@@ -23,10 +23,11 @@ pub(super) const RELATION: u8 = 1;
 pub(super) const BY_1: u8 = 2;
 /// Bytes in the column of differences, by code.
 pub(super) const BYTES: [usize; 6] = [0, 0, 1, 2, 4, 8];
-/// As [`BYTES`], from a number whose digits, the last one first, are those.
+/// As [`BYTES`], of any number.
 #[inline]
 pub(super) const fn bytes_of(code: u8) -> usize {
-    (0x84_2100u32 >> (4 * (code & 7) as u32) & 0xf) as usize
+    const BYTES_OF: [u8; 8] = [0, 0, 1, 2, 4, 8, 0, 0];
+    BYTES_OF[(code & 7) as usize] as usize
 }
 
 /// What is added to [`BY_1`] for a difference: 0 where it fits 1 byte, 1 for 2, 2 for 4, and 3 for 8.
@@ -42,24 +43,6 @@ pub(super) const PAIRED: u16 = 34;
 pub(super) const UNPAIRED: u16 = 0;
 pub(super) const PAIR_SHIFT: u32 = 4;
 pub(super) const PAIR_MASK: u8 = (1 << PAIR_SHIFT) - 1;
-
-/// Puts the codes of an execution, `count` of them and then zeros up to a multiple of eight, into pairs at their beginning. Returns
-/// the bytes that these have.
-#[inline]
-pub(super) fn pair(codes: &mut [u8], count: usize) -> usize {
-    let len = count.div_ceil(2);
-    for at in (0..len).step_by(4) {
-        let (from, to) = (2 * at, at);
-        let Some(eight) = codes.get(from..).and_then(<[u8]>::first_chunk) else { break };
-        // Of each 16 bits the low bits of both halves, then of each 32, and of all.
-        let mut packed = u64::from_le_bytes(*eight);
-        packed = (packed | packed >> 4) & 0x00ff_00ff_00ff_00ff;
-        packed = (packed | packed >> 8) & 0x0000_ffff_0000_ffff;
-        packed |= packed >> 16;
-        codes[to..to + 4].copy_from_slice(&(packed as u32).to_le_bytes());
-    }
-    len
-}
 
 /// Columns of a frame.
 pub(super) const COLUMNS: usize = 7;
@@ -81,18 +64,6 @@ pub(super) const SINGLE_BYTES: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn codes_are_paired() {
-        for count in 0..40 {
-            let code = |index: usize| if index < count { (index * 5 % 6) as u8 } else { 0 };
-            let mut codes: Vec<u8> = (0..count + 8).map(code).collect();
-            let len = pair(&mut codes, count);
-            let expected: Vec<u8> =
-                (0..count).step_by(2).map(|index| code(index) | code(index + 1) << PAIR_SHIFT).collect();
-            assert_eq!(codes[..len], expected);
-        }
-    }
 
     #[test]
     fn a_difference_has_the_shortest_code_that_holds_it() {

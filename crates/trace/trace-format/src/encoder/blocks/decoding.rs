@@ -183,7 +183,7 @@ fn expand(
 
 /// Whether all that the columns have was used.
 fn at_end(model: &BlockModel, blocks: &[SharedBlock], rest: &ColumnReaders<'_>) -> Result<(), Corrupt> {
-    let whole = model.states.len() == blocks.len() + 1 && rest.are_empty();
+    let whole = model.blocks.len() == blocks.len() + 1 && rest.are_empty();
     if whole { Ok(()) } else { Err(LONG) }
 }
 
@@ -241,30 +241,40 @@ pub(super) fn decode_one(
     if code & !(BLOCK_MASK | STEP | VALUES) != 0 {
         return None;
     }
-    let previous = model.states.get(model.previous)?;
+    let previous = model.blocks.get(model.previous)?;
     let (number, predicted) = match code & BLOCK_MASK {
         0 => (previous.next[0], previous.steps[0]),
         SECOND => (previous.next[1], previous.steps[1]),
         KNOWN => (numbers.u32()?, 0),
         _ => {
             // Numbers are given out from 1 on.
-            let block = blocks.get(model.states.len() - 1)?;
-            (model.add(block.kept_values()), 0)
+            let number = model.blocks.len() as u32;
+            (model.add(number, blocks.get(number as usize - 1)?), 0)
         }
     };
-    let block = blocks.get((number as usize).checked_sub(1)?)?;
     let step = if code & STEP == 0 { predicted } else { steps.varint()? };
     model.follow(code, number, step);
     let cycle = model.cycle.checked_add(step)?;
-    model.cycle = cycle.checked_add(block.instructions().into())?;
-    let state = model.states.get(number as usize)?;
-    let (start, count) = (state.values as usize, usize::from(state.count));
-    let mut before = model.value;
+    if number == 0 {
+        return None;
+    }
+    let history = model.blocks.get_mut(number as usize)?;
+    model.cycle = cycle.checked_add(history.instructions.into())?;
+    let (start, count) = (history.values as usize, usize::from(history.count));
     let known = model.values.get_mut(start..start + count)?;
+    let mut last_before = std::mem::replace(&mut history.before, model.value);
+    if code & VALUES == 0 {
+        for (known, value) in known.iter_mut().zip(values) {
+            *value = known.next();
+            known.last = *value;
+            model.value = *value;
+        }
+        return Some(cycle);
+    }
+    let mut before = model.value;
     let mut second = None;
     for (known, value) in known.iter_mut().zip(values) {
         let code = match second.take() {
-            _ if code & VALUES == 0 => STRIDE,
             Some(second) => second,
             None if *are_paired => {
                 let both = value_codes.u8()?;
@@ -273,18 +283,19 @@ pub(super) fn decode_one(
             }
             None => value_codes.u8()?,
         };
+        let last = known.last;
         *value = match code {
-            STRIDE => known.last.wrapping_add(known.stride),
-            RELATION => before.wrapping_add(known.relation),
+            STRIDE => known.next(),
+            RELATION => before.wrapping_add(last.wrapping_sub(last_before)),
             by => {
                 let mut difference = [0; 8];
                 let bytes = *BYTES.get(usize::from(by))?;
                 difference[..bytes].copy_from_slice(differences.take(bytes)?);
-                known.last.wrapping_add(unzigzag(u64::from_le_bytes(difference)))
+                last.wrapping_add(unzigzag(u64::from_le_bytes(difference)))
             }
         };
-        known.settle(*value, before);
-        before = *value;
+        known.settle(*value);
+        (before, last_before) = (*value, last);
     }
     model.value = before;
     Some(cycle)

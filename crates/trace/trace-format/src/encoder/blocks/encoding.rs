@@ -9,12 +9,12 @@ use blocks::{SharedBlock, values_of};
 use memref::Access;
 
 use super::codes::{
-    BY_1, CODES, HEAD_BYTES, KNOWN, LENGTHS, NEW, NEW_BLOCKS, PAIRED, RELATION, SECOND, SINGLE, STEP, STRIDE,
-    VALUES, bytes_of, length_of, pair,
+    BY_1, CODES, HEAD_BYTES, KNOWN, LENGTHS, NEW, NEW_BLOCKS, PAIR_SHIFT, PAIRED, RELATION, SECOND, SINGLE,
+    STEP, STRIDE, VALUES, bytes_of, length_of,
 };
 use super::columns::FrameWriting;
-use super::model::BlockModel;
-use super::spans::ValueSpans;
+use super::model::{BlockHistory, BlockModel, ValueHistory};
+use super::spans::{ValueSpans, end_runs};
 use crate::bytes::{put_varint, u64_at, zigzag};
 use crate::encoder::attribute::{Attribute, Coding};
 use crate::entry::StreamEntry;
@@ -23,16 +23,6 @@ use crate::{AccessCounts, Bounds, Interval};
 /// Frames whose memory is kept for the next ones.
 const SPARES: usize = 4;
 static SPARE: Mutex<Vec<FrameCoder>> = Mutex::new(Vec::new());
-
-/// A block of a frame.
-#[derive(Debug)]
-pub(super) struct FrameBlock {
-    /// The recorder's number of it.
-    id: u32,
-    pub(super) block: SharedBlock,
-    /// Executions, of a block whose accesses are always the same.
-    times: u64,
-}
 
 /// What coding a frame gave.
 #[derive(Debug)]
@@ -68,7 +58,7 @@ pub(super) struct FrameCoder {
     /// The thread's fs base in all of its executions.
     pub(super) base: u64,
     /// Its blocks, from number 1.
-    used: Vec<FrameBlock>,
+    used: Vec<SharedBlock>,
     /// From the recorder's numbers of blocks to ours. What earlier frames left there is told by the block that has the number now.
     numbers: Vec<u32>,
     model: BlockModel,
@@ -133,14 +123,16 @@ impl FrameCoder {
             bytes.extend_from_slice(column);
         }
         let (counts, columns) = (self.counts(), Attribute { kind: PAIRED, coding: Coding::Zstd, bytes });
-        let blocks = self.used.drain(..).map(|used| used.block).collect();
+        let blocks = self.used.drain(..).collect();
         CodedContent { bounds, counts, columns, blocks }
     }
 
     fn counts(&self) -> AccessCounts {
         let mut counts = self.varying;
-        for FrameBlock { block, times, .. } in self.used.iter().filter(|used| used.times > 0) {
-            block.accesses().iter().for_each(|access| counts.add(access.kind, *times));
+        for (block, history) in self.used.iter().zip(&self.model.blocks[1..]) {
+            if history.fixed_accesses().is_some() {
+                block.accesses().iter().for_each(|access| counts.add(access.kind, history.times.into()));
+            }
         }
         counts
     }
@@ -166,30 +158,33 @@ impl FrameCoder {
         if self.count == 0 {
             self.begin(cycle);
         }
-        let previous = &self.model.states[self.model.previous];
+        let previous = &self.model.blocks[self.model.previous];
         // Branches, unlike below: the processor mostly guesses them, and has the block's history before it knows which block it is.
-        let (mut code, mut number, predicted) = if self.is(previous.next[0], id) {
+        let (mut code, number, predicted) = if previous.next_ids[0] == id {
             (0, previous.next[0], previous.steps[0])
-        } else if self.is(previous.next[1], id) {
+        } else if previous.next_ids[1] == id {
             (SECOND, previous.next[1], previous.steps[1])
         } else {
             match self.numbers.get(id as usize) {
-                Some(&number) if self.is(number, id) => (KNOWN, number, 0),
-                _ => (NEW, 0, 0),
+                Some(&number)
+                    if self.model.blocks.get(number as usize).is_some_and(|block| block.id == id) =>
+                {
+                    (KNOWN, number, 0)
+                }
+                _ => {
+                    let Some(block) = find() else { return 0 };
+                    if block.count_words(values) == 0 {
+                        return block.instructions();
+                    }
+                    (NEW, self.enter(id, block, base), 0)
+                }
             }
         };
-        let (instructions, count, is_fixed);
-        if let Some(FrameBlock { block, .. }) = self.used.get((number as usize).wrapping_sub(1)) {
-            instructions = block.instructions();
-            (count, is_fixed) = (block.count_words(values), block.is_fixed());
-        } else {
-            let Some(block) = find() else { return 0 };
-            instructions = block.instructions();
-            (count, is_fixed) = (block.count_words(values), block.is_fixed());
-            if count > 0 {
-                number = self.enter(id, block, base);
-            }
-        }
+        let BlockHistory { instructions, .. } = self.model.blocks[number as usize];
+        let count = match self.model.blocks[number as usize].fixed_accesses() {
+            Some(count) => count.into(),
+            None => self.add_varying(number, values),
+        };
         if count == 0 {
             return instructions;
         }
@@ -204,20 +199,9 @@ impl FrameCoder {
         self.model.follow(code, number, step);
         self.model.cycle = cycle.wrapping_add(instructions.into());
         code |= self.put_values(number, values);
-        if is_fixed {
-            self.used[number as usize - 1].times += 1;
-        } else {
-            self.add_varying(number, values);
-        }
         self.columns.codes.push(code);
         self.count += count;
         instructions
-    }
-
-    /// Whether that is the number of the recorder's block; 0 is no block's.
-    #[inline]
-    fn is(&self, number: u32, id: u32) -> bool {
-        self.used.get((number as usize).wrapping_sub(1)).is_some_and(|used| used.id == id)
     }
 
     /// The number of a block that appears for the first time.
@@ -226,8 +210,8 @@ impl FrameCoder {
         if self.used.is_empty() {
             self.base = base;
         }
-        self.used.push(FrameBlock { id, block: block.clone(), times: 0 });
-        let number = self.model.add(block.kept_values());
+        self.used.push(block.clone());
+        let number = self.model.add(id, block);
         self.spans.values.resize(self.model.values.len(), Interval::NONE);
         let place = id as usize;
         if self.numbers.len() <= place {
@@ -237,62 +221,105 @@ impl FrameCoder {
         number
     }
 
-    /// Enters an execution whose accesses follow from its values.
-    fn add_varying(&mut self, number: u32, values: &[[u8; 8]]) {
-        let block = &self.used[number as usize - 1].block;
+    /// Enters an execution whose accesses follow from its values. Returns how many these are.
+    #[cold]
+    fn add_varying(&mut self, number: u32, values: &[[u8; 8]]) -> u64 {
+        let block = &self.used[number as usize - 1];
         let values = values_of(values);
         block.count_kinds(&values, |kind, times| self.varying.add(kind, times));
         if block.is_repeated() {
             self.spans.add_repeated(block, &values, self.base);
         }
+        block.count(&values)
     }
 
     /// Writes the values, and gives the flag that says whether there were some that were not predicted.
     #[inline]
-    fn put_values(&mut self, number: u32, values: &[[u8; 8]]) -> u8 {
-        let state = self.model.states[number as usize];
-        let (start, count) = (state.values as usize, usize::from(state.count));
+    fn put_values(&mut self, number: u32, words: &[[u8; 8]]) -> u8 {
+        let history = &mut self.model.blocks[number as usize];
+        history.times += 1;
+        if history.is_unsteady {
+            return self.put_unpredicted(number, words);
+        }
+        let (start, count) = (history.values as usize, usize::from(history.count));
+        let known = &mut self.model.values[start..start + count];
+        let mut missed = words.len() < count;
+        for (known, word) in known.iter().zip(words) {
+            missed |= known.next() != u64::from_le_bytes(*word);
+        }
+        if missed {
+            return self.put_unpredicted(number, words);
+        }
+        let mut value = self.model.value;
+        for (known, word) in known.iter_mut().zip(words) {
+            value = u64::from_le_bytes(*word);
+            known.last = value;
+        }
+        history.before = self.model.value;
+        self.model.value = value;
+        0
+    }
+
+    /// As [`Self::put_values`], where some value is not what was predicted, or is likely not to be.
+    fn put_unpredicted(&mut self, number: u32, words: &[[u8; 8]]) -> u8 {
+        let history = &mut self.model.blocks[number as usize];
+        let (start, count) = (history.values as usize, usize::from(history.count));
+        let known = &mut self.model.values[start..start + count];
         let padded;
-        let values = match values.get(..count) {
-            Some(values) => values,
+        let words = match words.get(..count) {
+            Some(words) => words,
             // Of a recorder that says less than its blocks record.
             None => {
-                padded = values_of(values).map(u64::to_le_bytes);
+                padded = values_of(words).map(u64::to_le_bytes);
                 &padded[..count]
             }
         };
-        let codes = self.columns.value_codes.room(count + 8);
-        // The last one is written as eight bytes, too.
+        let spans = &mut self.spans.values[start..start + count];
+        let predicted = history.times - 1 - history.looked_at;
+        if predicted > 0 {
+            end_runs(spans, known, predicted);
+        }
+        history.looked_at = history.times;
+        let codes_len = count.div_ceil(2);
+        // The last ones are written as eight bytes, too.
+        let codes = self.columns.value_codes.room(codes_len + 8);
         let differences = self.columns.differences.room(8 * count);
         let mut before = self.model.value;
-        let (mut all, mut len) = (0, 0);
-        let known = &mut self.model.values[start..start + count];
-        let spans = &mut self.spans.values[start..start + count];
-        for (((known, span), word), code) in known.iter_mut().zip(spans).zip(values).zip(&mut *codes) {
+        let mut last_before = std::mem::replace(&mut history.before, before);
+        // Codes are gathered in a word: what is stored as bytes and loaded at once as a word waits for the bytes to be in the cache.
+        let (mut all, mut word_of_codes, mut shift) = (0, 0, 0);
+        let (mut len, mut at) = (0, 0);
+        for ((known, span), word) in known.iter_mut().zip(spans).zip(words) {
             let value = u64::from_le_bytes(*word);
             span.add(value);
-            let difference = value.wrapping_sub(known.last);
+            let ValueHistory { last, stride } = *known;
+            let difference = value.wrapping_sub(last);
             let short = zigzag(difference);
             // Without branches: what a program does next can't be predicted here, or it would be predicted. And without tables,
             // which would be fetched for every value.
             let by = BY_1 + length_of(short);
-            let by = if value.wrapping_sub(before) == known.relation { RELATION } else { by };
-            let by = if difference == known.stride { STRIDE } else { by };
-            *code = by;
+            let by = if value.wrapping_sub(before) == last.wrapping_sub(last_before) { RELATION } else { by };
+            let by = if difference == stride { STRIDE } else { by };
+            word_of_codes |= u64::from(by) << shift;
+            shift += PAIR_SHIFT;
+            if shift == u64::BITS {
+                codes[at..at + 8].copy_from_slice(&word_of_codes.to_le_bytes());
+                at += 8;
+                (all, word_of_codes, shift) = (all | word_of_codes, 0, 0);
+            }
             differences[len..len + 8].copy_from_slice(&short.to_le_bytes());
             len += bytes_of(by);
-            known.settle(value, before);
-            before = value;
-            all |= by;
+            *known = ValueHistory { last: value, stride: difference };
+            (before, last_before) = (value, last);
         }
         self.model.value = before;
         self.columns.differences.advance(len);
-        if all == 0 {
+        history.is_unsteady = all | word_of_codes != 0;
+        if !history.is_unsteady {
             return 0;
         }
-        codes[count..].fill(STRIDE);
-        let paired = pair(codes, count);
-        self.columns.value_codes.advance(paired);
+        codes[at..at + 8].copy_from_slice(&word_of_codes.to_le_bytes());
+        self.columns.value_codes.advance(codes_len);
         VALUES
     }
 

@@ -1,20 +1,69 @@
 //! What predicts the next execution: of each block of the frame its last two successors, with the instructions that lay between,
-//! and of each of its values the last one, its stride, and its distance from the value recorded before it.
+//! and of each of its values the last one and its stride; the distance between two values is that of the last time.
 //!
 //! Encoder and decoder walk the same model, so that neither successors nor values need be written where they are as predicted.
+//! What an execution needs is close together: a cache line for its block, and mostly one for its values.
+
+use blocks::SharedBlock;
 
 use super::codes::BLOCK_MASK;
 
+/// A recorder's number that no block has.
+const NO_BLOCK: u32 = u32::MAX;
+/// In [`BlockHistory::accesses`]: as many as the values say.
+const VARIES: u16 = u16::MAX;
+const _: () = assert!(blocks::MAX_ACCESSES < VARIES as usize);
+
 /// What is known of one block.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub(super) struct BlockHistory {
+    /// Instructions between it and each of its last two successors, the last time.
+    pub(super) steps: [u64; 2],
+    /// The value that was recorded before its first one, the last time.
+    pub(super) before: u64,
+    /// The numbers of its last two successors, the last one first, and what their recorder calls them.
+    pub(super) next: [u32; 2],
+    pub(super) next_ids: [u32; 2],
+    /// The recorder's number of it.
+    pub(super) id: u32,
     /// Where its values are among all.
     pub(super) values: u32,
+    /// Executions, and how many there were when values were last looked at one by one: an encoder counts them.
+    pub(super) times: u32,
+    pub(super) looked_at: u32,
+    pub(super) instructions: u16,
+    /// Accesses of each execution, or [`VARIES`].
+    accesses: u16,
     pub(super) count: u8,
-    /// The numbers of its last two successors, the last one first.
-    pub(super) next: [u32; 2],
-    /// Instructions between it and each of them, the last time.
-    pub(super) steps: [u64; 2],
+    /// Whether a value of the last execution was not as predicted: an encoder looks at each by itself then.
+    pub(super) is_unsteady: bool,
+}
+
+const _: () = assert!(size_of::<BlockHistory>() == 64, "a cache line");
+
+impl BlockHistory {
+    /// Where the frame begins.
+    const START: Self = Self {
+        steps: [0; 2],
+        before: 0,
+        next: [0; 2],
+        next_ids: [NO_BLOCK; 2],
+        id: NO_BLOCK,
+        values: 0,
+        times: 0,
+        looked_at: 0,
+        instructions: 0,
+        accesses: 0,
+        count: 0,
+        is_unsteady: false,
+    };
+
+    /// Accesses of each execution, where that does not depend on its values.
+    #[inline]
+    pub(super) fn fixed_accesses(&self) -> Option<u16> {
+        (self.accesses != VARIES).then_some(self.accesses)
+    }
 }
 
 /// What is known of one value of one block.
@@ -22,14 +71,18 @@ pub(super) struct BlockHistory {
 pub(super) struct ValueHistory {
     pub(super) last: u64,
     pub(super) stride: u64,
-    pub(super) relation: u64,
 }
 
 impl ValueHistory {
+    /// The value that comes next if it is as predicted.
     #[inline]
-    pub(super) fn settle(&mut self, value: u64, before: u64) {
+    pub(super) fn next(&self) -> u64 {
+        self.last.wrapping_add(self.stride)
+    }
+
+    #[inline]
+    pub(super) fn settle(&mut self, value: u64) {
         self.stride = value.wrapping_sub(self.last);
-        self.relation = value.wrapping_sub(before);
         self.last = value;
     }
 }
@@ -38,7 +91,7 @@ impl ValueHistory {
 #[derive(Debug)]
 pub(super) struct BlockModel {
     /// Its blocks, by their numbers.
-    pub(super) states: Vec<BlockHistory>,
+    pub(super) blocks: Vec<BlockHistory>,
     /// The values of all of them.
     pub(super) values: Vec<ValueHistory>,
     /// The number of the block before.
@@ -51,24 +104,31 @@ pub(super) struct BlockModel {
 
 impl BlockModel {
     pub(super) fn new(cycle: u64) -> Self {
-        let mut model = Self { states: Vec::new(), values: Vec::new(), previous: 0, value: 0, cycle };
+        let mut model = Self { blocks: Vec::new(), values: Vec::new(), previous: 0, value: 0, cycle };
         model.begin(cycle);
         model
     }
 
     /// Begins anew, with the memory that it has.
     pub(super) fn begin(&mut self, cycle: u64) {
-        let start = BlockHistory { values: 0, count: 0, next: [0; 2], steps: [0; 2] };
-        self.states.clear();
-        self.states.push(start);
+        self.blocks.clear();
+        self.blocks.push(BlockHistory::START);
         self.values.clear();
         (self.previous, self.value, self.cycle) = (0, 0, cycle);
     }
 
-    pub(super) fn add(&mut self, count: u8) -> u32 {
-        let number = self.states.len() as u32;
-        let values = self.values.len() as u32;
-        self.states.push(BlockHistory { values, count, next: [0; 2], steps: [0; 2] });
+    /// Adds a block, which its recorder calls `id`. Returns its number.
+    pub(super) fn add(&mut self, id: u32, block: &SharedBlock) -> u32 {
+        let number = self.blocks.len() as u32;
+        let count = block.kept_values();
+        self.blocks.push(BlockHistory {
+            id,
+            values: self.values.len() as u32,
+            instructions: block.instructions(),
+            accesses: block.fixed_count().unwrap_or(VARIES),
+            count,
+            ..BlockHistory::START
+        });
         self.values.resize(self.values.len() + usize::from(count), ValueHistory::default());
         number
     }
@@ -76,13 +136,20 @@ impl BlockModel {
     /// Enters what came after the previous block.
     #[inline]
     pub(super) fn follow(&mut self, code: u8, number: u32, step: u64) {
-        if let Some(previous) = self.states.get_mut(self.previous) {
-            if code & BLOCK_MASK != 0 {
+        let is_predicted = code & BLOCK_MASK == 0;
+        let id = if is_predicted { NO_BLOCK } else { self.id_of(number) };
+        if let Some(previous) = self.blocks.get_mut(self.previous) {
+            if !is_predicted {
                 previous.next = [number, previous.next[0]];
+                previous.next_ids = [id, previous.next_ids[0]];
                 previous.steps[1] = previous.steps[0];
             }
             previous.steps[0] = step;
         }
         self.previous = number as usize;
+    }
+
+    fn id_of(&self, number: u32) -> u32 {
+        self.blocks.get(number as usize).map_or(NO_BLOCK, |block| block.id)
     }
 }

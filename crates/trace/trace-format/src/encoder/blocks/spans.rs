@@ -1,12 +1,16 @@
 //! What the accesses of a frame span, without expanding it: from the smallest and largest of each value.
+//!
+//! A value that is as predicted moves on by its stride, so that of a *run* of such executions the ends alone are looked at: the
+//! first one when the run begins, the last one when it ends ([`end_runs`]).
 
-use blocks::{BasicBlock, BlockAccess, NO_VALUE};
+use blocks::{BasicBlock, BlockAccess, NO_VALUE, SharedBlock};
 use memref::Access;
 
-use super::encoding::FrameBlock;
-use super::model::BlockModel;
+use super::model::{BlockModel, ValueHistory};
 use crate::entry::StreamEntry;
 use crate::{Bounds, Interval, KindSet};
+
+const EVERYTHING: Interval = Interval { min: 0, max: u64::MAX };
 
 /// The extremes of the values of a frame, and the bounds of what does not follow from them.
 #[derive(Debug)]
@@ -48,14 +52,22 @@ impl ValueSpans {
 
     /// The bounds of a frame that begins at that cycle and has these blocks, whose executions were all entered, in the end that
     /// the model has.
-    pub(super) fn bounds(&self, used: &[FrameBlock], start: u64, fs_base: u64, model: &BlockModel) -> Bounds {
+    pub(super) fn bounds(
+        &mut self,
+        used: &[SharedBlock],
+        start: u64,
+        fs_base: u64,
+        model: &BlockModel,
+    ) -> Bounds {
         let mut bounds = self.bounds;
         if !used.is_empty() {
             bounds.cycles.add(start);
             bounds.cycles.add(model.cycle.saturating_sub(1).max(start));
         }
-        for (FrameBlock { block, .. }, history) in used.iter().zip(&model.states[1..]) {
-            let values = &self.values[history.values as usize..];
+        for (block, history) in used.iter().zip(&model.blocks[1..]) {
+            let (start, count) = (history.values as usize, usize::from(history.count));
+            let values = &mut self.values[start..start + count];
+            end_runs(values, &model.values[start..start + count], history.times - history.looked_at);
             for access in block.accesses() {
                 bounds.ips.add(block.addr().offset(access.offset.into()).0);
                 bounds.kinds = bounds.kinds | KindSet::access(access.kind);
@@ -68,14 +80,31 @@ impl ValueSpans {
     }
 }
 
+/// Enters the values of a block whose last `executions` were as predicted.
+#[inline]
+pub(super) fn end_runs(spans: &mut [Interval], values: &[ValueHistory], executions: u32) {
+    for (span, value) in spans.iter_mut().zip(values) {
+        span.join(run_span(value, executions));
+    }
+}
+
+/// What a value spanned that went on by its stride so many times: everything where it went over the end of numbers on its way.
+#[inline]
+fn run_span(ValueHistory { last, stride }: &ValueHistory, times: u32) -> Interval {
+    let first = i128::from(*last) - i128::from(*stride as i64) * i128::from(times);
+    match u64::try_from(first) {
+        Ok(first) => Interval { min: first.min(*last), max: first.max(*last) },
+        Err(_) => EVERYTHING,
+    }
+}
+
 /// The bytes of an access whose values have these spans: all of memory where they say nothing.
 fn addresses(access: &BlockAccess, values: &[Interval], fs_base: u64) -> Interval {
     let span = |value: u8| match values.get(usize::from(value)) {
         Some(span) if value != NO_VALUE => SignedSpan::of(*span),
         _ => Some(SignedSpan { min: 0, max: 0 }),
     };
-    let everything = Interval { min: 0, max: u64::MAX };
-    let (Some(base), Some(index)) = (span(access.base), span(access.index)) else { return everything };
+    let (Some(base), Some(index)) = (span(access.base), span(access.index)) else { return EVERYTHING };
     let base_of_fs = if access.fs { i128::from(fs_base) } else { 0 };
     let fixed = i128::from(access.displacement) + base_of_fs;
     let scale = i128::from(access.scale);
@@ -85,7 +114,7 @@ fn addresses(access: &BlockAccess, values: &[Interval], fs_base: u64) -> Interva
     match (u64::try_from(min), u64::try_from(max)) {
         (Ok(min), Ok(max)) if i128::from(max) <= end => Interval { min, max },
         // Adding wraps for some of the values.
-        _ => everything,
+        _ => EVERYTHING,
     }
 }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::frame::MANY;
 use super::*;
-use crate::{AccessCounts, Bounds};
+use crate::{AccessCounts, Bounds, Interval};
 
 fn block(id: u32, addr: u64, instructions: u16, values: u8, accesses: &[BlockAccess]) -> Option<SharedBlock> {
     block_of(id, addr, instructions, RecordedValues::plain(values), accesses)
@@ -173,6 +173,36 @@ proptest! {
             Encoded { entry_type: &StreamKind::Accesses.entry_type(), count, parts: &parts, blocks: &[] };
         let result = ExecutionEncoder.decode_accesses(&encoded, None, &mut out);
         prop_assert!(result.is_err() || out.len() == count);
+    }
+}
+
+proptest! {
+    /// What a frame spans is found from the ends of what moved on by strides, as from each value.
+    #[test]
+    fn bounds_are_those_of_values_that_move_by_strides(runs in prop::collection::vec((
+        prop_oneof![0x1000u64..0x1100, any::<u64>(), Just(u64::MAX - 3), Just(i64::MAX as u64)],
+        prop_oneof![-9i64..9, any::<i64>(), Just(i64::MIN), Just(i64::MAX)], 1u64..9, any::<bool>(),
+    ), 1..20)) {
+        let access = BlockAccess { base: 0, size: 1, ..BlockAccess::NONE };
+        let block = block(0, 0x1000, 2, 2, &[access]).unwrap();
+        let mut frame = BlockFrame::default();
+        let mut expected = Interval::NONE;
+        let mut cycle = 0;
+        for (start, stride, times, disturb) in runs {
+            for time in 0..times {
+                let value = start.wrapping_add((stride as u64).wrapping_mul(time));
+                // The other value is as predicted, or never is.
+                let other = if disturb { cycle * cycle } else { 0 };
+                frame.push(0, &block, cycle, &words(&[value, other]), 0, 1);
+                expected.add(value);
+                cycle += 2;
+            }
+        }
+        let negative = |value: u64| value >> 63 != 0;
+        if negative(expected.max) {
+            expected = Interval { min: 0, max: u64::MAX };
+        }
+        prop_assert_eq!(frame.finish().bounds().addrs, expected);
     }
 }
 
