@@ -129,8 +129,9 @@ impl Capture {
         }
     }
 
+    /// Where its first word is, from the position on: the header stands before the values.
     fn place(&self) -> i32 {
-        i32::from(self.word) * 8
+        i32::from(self.word) * 8 + 8
     }
 
     /// `into` = its address, without fs. All other registers are the program's.
@@ -215,7 +216,7 @@ fn draw_order(orders: Orders, code: &mut Assembler, buffer: Gpr) {
     code.exchange_and_add_rdx();
     code.lea(Gpr::RDX, Gpr::RDX, 1);
     code.land(alone);
-    code.store(buffer, orders.word as i32 * 8, Gpr::RDX);
+    code.store(buffer, orders.word as i32 * 8 + 8, Gpr::RDX);
     if orders.keep_flags {
         code.flags_from_ax();
     }
@@ -229,7 +230,7 @@ pub(crate) fn read_order(orders: Orders, code: &mut Assembler, buffer: Gpr) {
     let alone = code.jump_if_rcx_is_zero();
     code.load(Gpr::RCX, Gpr::RCX, 0);
     code.land(alone);
-    code.store(buffer, orders.word as i32 * 8 + 8, Gpr::RCX);
+    code.store(buffer, orders.word as i32 * 8 + 16, Gpr::RCX);
     code.load_gs(Gpr::RCX, SPILL_RCX);
 }
 

@@ -6,7 +6,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use buffers::flow::{GATE_AT, ORDER_AT, POSITION_AT, QUIET_AT, SPILLS_AT, TARGET_AT};
+use buffers::flow::{GATE_AT, LAST_AT, ORDER_AT, POSITION_AT, QUIET_AT, SPILLS_AT, TARGET_AT};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 
 use crate::slot::{SPILL_FS, SPILL_LINE, SPILL_RAX, SPILL_RCX, SPILL_RDX, SPILL_SCRATCH};
@@ -114,6 +114,7 @@ fn slot_word(offset: u32) -> String {
         TARGET_AT => "target",
         GATE_AT => "gate",
         ORDER_AT => "order",
+        LAST_AT => "last",
         SPILL_SCRATCH => "spill",
         SPILL_RAX => "spill_rax",
         SPILL_RCX => "spill_rcx",

@@ -15,7 +15,7 @@ pub enum Record {
     /// As before, and all of it is executed: the bytes that its last instruction stored are still to be written. Only a fault
     /// ends it here.
     Unread(u32, u8),
-    /// It has no accesses, and its instructions are counted in the header before the position: how many so far.
+    /// It has no accesses, and its instructions are counted in the last header: how many so far.
     Counted(u16),
     /// It does not record, its instructions are counted apart: how many so far.
     Quiet(u16),

@@ -34,7 +34,6 @@
 #![forbid(unsafe_code)]
 
 mod announced;
-mod block_table;
 mod bundle;
 mod clock;
 mod command_line;
@@ -54,7 +53,6 @@ mod notice;
 mod plan;
 mod program;
 mod program_end;
-mod read_buffer;
 mod recorded_run;
 mod recorder;
 mod regions;

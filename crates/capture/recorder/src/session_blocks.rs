@@ -1,14 +1,12 @@
 //! The blocks of translated processes.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use blocks::{BasicBlock, Definition, SharedBlock};
 use buffers::flow::ID_BITS;
 use trace_format::Error;
 
 use super::flow::BlockList;
-use crate::block_table::BlockTable;
 
 /// The blocks of one process.
 #[derive(Debug, Default)]
@@ -17,35 +15,11 @@ struct ProcessBlocks {
     /// It executes nothing more.
     has_ended: bool,
     /// By their numbers.
-    blocks: Arc<BlockTable>,
-    /// What finding the entries of a buffer needs of each, close together.
-    outlines: Vec<BlockOutline>,
+    blocks: Vec<Option<SharedBlock>>,
     /// Their numbers in the list of blocks, where there is one.
     listed: Vec<u32>,
     /// Bytes that were read of each of its buffers of definitions.
     read: HashMap<u32, usize>,
-}
-
-/// What finding the entries of a buffer needs of a block.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BlockOutline {
-    /// Values of each execution, or [`UNKNOWN`].
-    values: u8,
-    pub(crate) instructions: u16,
-    /// Accesses of each execution, where that does not depend on its values, and it has no orders.
-    pub(crate) accesses: Option<u16>,
-}
-
-impl BlockOutline {
-    const UNKNOWN: Self = Self { values: UNKNOWN, instructions: 0, accesses: None };
-
-    fn of(block: &SharedBlock) -> Self {
-        Self {
-            values: block.values(),
-            instructions: block.instructions(),
-            accesses: block.fixed_count().filter(|_| block.has_no_orders()),
-        }
-    }
 }
 
 /// The blocks of all processes.
@@ -59,7 +33,6 @@ pub(crate) struct ExecutableBlocks<'a> {
     chain: Vec<&'a ProcessBlocks>,
 }
 
-const UNKNOWN: u8 = u8::MAX;
 const UNLISTED: u32 = u32::MAX;
 /// Ancestors that are looked through.
 const MAX_LINE: usize = 1024;
@@ -68,25 +41,7 @@ impl ExecutableBlocks<'_> {
     /// The block of that number.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<&SharedBlock> {
-        self.chain.iter().find_map(|process| process.blocks.get(id))
-    }
-
-    /// What finding its entries needs of the block of that number.
-    #[inline]
-    pub(crate) fn outline(&self, id: u32) -> Option<BlockOutline> {
-        let mut outlines = self.chain.iter().filter_map(|process| process.outlines.get(id as usize).copied());
-        outlines.find(|outline| outline.values != UNKNOWN)
-    }
-
-    /// How many values the block of that number has.
-    #[inline]
-    pub(crate) fn values(&self, id: u32) -> Option<u8> {
-        self.outline(id).map(|outline| outline.values)
-    }
-
-    /// The blocks, for others: a block is that of the first table that has its number.
-    pub(crate) fn tables(&self) -> Arc<[Arc<BlockTable>]> {
-        self.chain.iter().map(|process| process.blocks.clone()).collect()
+        self.chain.iter().find_map(|process| process.blocks.get(id as usize)?.as_ref())
     }
 
     /// The number in the list of blocks of the block of that number.
@@ -143,15 +98,12 @@ impl SessionBlocks {
             if place >= 1 << ID_BITS {
                 break;
             }
-            if process.outlines.len() <= place {
-                process.outlines.resize(place + 1, BlockOutline::UNKNOWN);
+            if process.blocks.len() <= place {
+                process.blocks.resize(place + 1, None);
             }
-            if let Some(block) = BasicBlock::new(&definition).map(SharedBlock::from) {
-                let outline = BlockOutline::of(&block);
-                // A number is given out once: what comes again is not of the tracer.
-                if process.blocks.add(definition.id, block) {
-                    process.outlines[place] = outline;
-                }
+            // A number is given out once: what comes again is not of the tracer.
+            if process.blocks[place].is_none() {
+                process.blocks[place] = BasicBlock::new(&definition).map(SharedBlock::from);
             }
             if let Some(list) = &mut list {
                 if process.listed.len() <= place {

@@ -69,8 +69,7 @@ pub use access_counts::AccessCounts;
 pub use bounds::{Bounds, Interval};
 pub use edit::{CopyOptions, CopyReport, copy, merge, repair};
 pub use encoder::{
-    Attribute, BlockFrame, CodedFrame, Coding, Corrupt, Encoded, Encoder, Encoders, ExecutionRun, Level,
-    MAX_RUN_ACCESSES, RunCoder, RunOutline,
+    Attribute, BlockFrame, CodedFrame, Coding, Corrupt, Encoded, Encoder, Encoders, ExpectedBlock, Level,
 };
 pub use end_reason::EndReason;
 pub use entry::gap_entry;

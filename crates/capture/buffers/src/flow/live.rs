@@ -37,6 +37,9 @@ pub struct Live {
     thread: AtomicU64,
     /// Where the session's order is, in its process; zero while it is the only thread.
     order: AtomicU64,
+    /// Where the last header is: an address in the thread's process, below the position. No header is there while the thread has
+    /// no buffer.
+    last: AtomicU64,
 }
 
 /// Offset of the position: where the next byte goes.
@@ -59,6 +62,8 @@ pub const IN_GATE_AT: u32 = 128;
 pub const THREAD_AT: u32 = 136;
 /// Offset of the address of the word with the session's order; zero while the thread is alone.
 pub const ORDER_AT: u32 = 144;
+/// Offset of the address of the last header before the position.
+pub const LAST_AT: u32 = 152;
 
 #[cfg(not(loom))]
 const _: () = {
@@ -72,6 +77,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Live, in_gate) == IN_GATE_AT as usize);
     assert!(core::mem::offset_of!(Live, thread) == THREAD_AT as usize);
     assert!(core::mem::offset_of!(Live, order) == ORDER_AT as usize);
+    assert!(core::mem::offset_of!(Live, last) == LAST_AT as usize);
     assert!(size_of::<Live>() == LIVE_BYTES);
 };
 
@@ -147,8 +153,31 @@ impl Live {
     pub fn begin(&self, buffer: u32, base: u64) {
         self.buffer.store(u32::MAX, Ordering::Release);
         self.base.store(base, Ordering::Relaxed);
+        self.last.store(base.wrapping_sub(8), Ordering::Relaxed);
         self.position.store(base, Ordering::Relaxed);
         self.buffer.store(buffer, Ordering::Release);
+    }
+
+    /// The first word of what it fills is a header.
+    pub fn begin_entries(&self) {
+        let base = self.base.load(Ordering::Relaxed);
+        self.last.store(base, Ordering::Relaxed);
+        self.set_position(base + 8);
+    }
+
+    /// Where the last header is.
+    pub fn last(&self) -> u64 {
+        self.last.load(Ordering::Relaxed)
+    }
+
+    /// The last header is at that distance from the beginning of the buffer.
+    pub(super) fn set_last(&self, at: usize) {
+        self.last.store(self.base.load(Ordering::Relaxed) + at as u64, Ordering::Relaxed);
+    }
+
+    /// The distance of the last header from the beginning of the buffer.
+    pub(super) fn last_at(&self) -> Option<usize> {
+        self.last().checked_sub(self.base.load(Ordering::Relaxed)).map(|at| at as usize)
     }
 
     /// Where the next byte goes.

@@ -1,9 +1,9 @@
 //! What a translated thread writes into its buffers: for each block of code an identifier and the registers from which the
 //! addresses of its accesses follow. What the block is stands once, in a definition (crate `blocks`), in a buffer of its own.
 //!
-//! A buffer is a row of *entries*, each a payload of words and then one header word: bits 0..22 say what the entry is, the
-//! upper 42 bits are a number. So the last header always stands just before the write position, where code without accesses
-//! adds the instructions that it executes, and a buffer is read from its end.
+//! A buffer is a row of *entries*, each one header word and then a payload of words: bits 0..22 say what the entry is, the
+//! upper 42 bits are a number. So a buffer is read in one pass from its beginning. Where the last header is stands in the thread's
+//! slot ([`LAST_AT`]): code without accesses adds the instructions that it executes to it.
 //!
 //! | low bits | payload | number |
 //! |---|---|---|
@@ -21,10 +21,10 @@ mod live;
 mod writer;
 
 pub use definitions::DefinitionWriter;
-pub use entry::{Entry, EntryPlace, EntryPlaces, FoundEntry, entry};
+pub use entry::{Entries, Entry, EntryHeader};
 pub use live::{
-    GATE_AT, IN_GATE_AT, Live, ORDER_AT, POSITION_AT, QUIET_AT, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT,
-    THREAD_AT,
+    GATE_AT, IN_GATE_AT, LAST_AT, Live, ORDER_AT, POSITION_AT, QUIET_AT, RSP_AT, SPILLS_AT, STACK_AT,
+    TARGET_AT, THREAD_AT,
 };
 pub use writer::FLOW_BYTES;
 

@@ -20,14 +20,15 @@ impl Live {
         let len = payload.len() + 16;
         let buffer = pool.buffer(self.buffer() as usize).filter(|_| filled + len + reserve <= BUFFER_BYTES);
         let Some(buffer) = buffer else { return Err(Full) };
-        // SAFETY: the buffer is this thread's (`begin`), and payload, header and the empty header after them lie inside it
+        // SAFETY: the buffer is this thread's (`begin`), and header, payload and the empty header after them lie inside it
         // by the check above.
         unsafe {
             let at = buffer.start().add(filled);
-            core::ptr::copy_nonoverlapping(payload.as_ptr(), at, payload.len());
-            at.add(payload.len()).cast::<u64>().write_unaligned(header);
-            at.add(payload.len() + 8).cast::<u64>().write_unaligned(PAD);
+            at.cast::<u64>().write_unaligned(header);
+            core::ptr::copy_nonoverlapping(payload.as_ptr(), at.add(8), payload.len());
+            at.add(8 + payload.len()).cast::<u64>().write_unaligned(PAD);
         }
+        self.set_last(filled + 8 + payload.len());
         self.set_position(self.position() + len as u64);
         Ok(())
     }
@@ -46,41 +47,41 @@ impl Live {
     }
 
     fn word(&self, pool: &Pool, at: usize) -> Option<*mut u64> {
-        let buffer = pool.buffer(self.buffer() as usize).filter(|_| at + 8 <= BUFFER_BYTES)?;
+        let buffer = pool.buffer(self.buffer() as usize).filter(|_| at <= BUFFER_BYTES - 8)?;
         // SAFETY: inside the buffer by the check above.
         Some(unsafe { buffer.start().add(at) }.cast())
     }
 
-    /// Writes the header of the block whose `values` values stand after the position already.
+    /// Writes the header of the block whose `values` values stand after its place already.
     pub fn close_block(&self, pool: &Pool, id: u32, values: u8) {
-        let at = self.filled() + usize::from(values) * 8;
-        if let Some(place) = self.word(pool, at) {
+        let at = self.filled();
+        let end = at + 8 + usize::from(values) * 8;
+        if let Some(place) = self.word(pool, at).filter(|_| end <= BUFFER_BYTES) {
             // SAFETY: a word of this thread's buffer.
             unsafe { place.write_unaligned(id.into()) };
-            self.set_position(self.position() + u64::from(values) * 8 + 8);
+            self.set_last(at);
+            self.set_position(self.position() + (end - at) as u64);
         }
     }
 
-    /// A value after the position.
+    /// A value of the block that is being written: its header comes to stand at the position, its values after that.
     pub fn open_value(&self, pool: &Pool, index: u8) -> u64 {
         // SAFETY: a word of this thread's buffer.
-        self.word(pool, self.filled() + usize::from(index) * 8)
+        self.word(pool, self.filled() + 8 + usize::from(index) * 8)
             .map_or(0, |place| unsafe { place.read_unaligned() })
     }
 
-    /// Sets a value after the position.
+    /// Sets a value of the block that is being written.
     pub fn set_open_value(&self, pool: &Pool, index: u8, value: u64) {
-        if let Some(place) = self.word(pool, self.filled() + usize::from(index) * 8) {
+        if let Some(place) = self.word(pool, self.filled() + 8 + usize::from(index) * 8) {
             // SAFETY: a word of this thread's buffer.
             unsafe { place.write_unaligned(value) };
         }
     }
 
-    /// Adds instructions (or takes some back) to the header before the position. `false` where there is none.
+    /// Adds instructions (or takes some back) to the last header. `false` where there is none.
     pub fn add_instructions(&self, pool: &Pool, count: i64) -> bool {
-        let Some(place) = self.filled().checked_sub(8).and_then(|at| self.word(pool, at)) else {
-            return false;
-        };
+        let Some(place) = self.last_at().and_then(|at| self.word(pool, at)) else { return false };
         // SAFETY: a word of this thread's buffer.
         unsafe {
             let header = place.read_unaligned();
@@ -94,10 +95,10 @@ impl Live {
         // SAFETY: the first word of a buffer that this thread has just taken.
         unsafe { buffer.start().cast::<u64>().write(PAD) };
         self.begin(buffer.index() as u32, base);
-        self.set_position(base + 8);
+        self.begin_entries();
     }
 
-    /// Copies words to the position that another buffer held after its own.
+    /// Copies the values of the block that is being written, which another buffer held after its position.
     pub fn carry(&self, pool: &Pool, words: &[u64]) {
         for (index, &word) in words.iter().enumerate() {
             self.set_open_value(pool, index as u8, word);
@@ -122,7 +123,7 @@ impl Live {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::flow::{Entry, EntryPlaces, entry};
+    use crate::flow::{Entries, Entry, EntryHeader};
     use crate::layout::POOL_BYTES;
     use crate::pool::Content;
     use memref::VirtAddr;
@@ -140,6 +141,7 @@ mod tests {
         let live = pool.take_live(3).unwrap();
         assert_eq!(live.owner(), Some(3));
         assert_eq!(live.record(&pool, &Record::ThreadEnd), Err(Full));
+        assert!(!live.add_instructions(&pool, 1));
         let buffer = pool.take(3, 1, 2, 0, Content::Flow).unwrap();
         live.begin_buffer(buffer, buffer.start() as u64);
         assert!(live.add_instructions(&pool, 5));
@@ -154,15 +156,20 @@ mod tests {
         assert_eq!(live.filled(), 0);
         let mut bytes = std::boxed::Box::new([0; BUFFER_BYTES]);
         assert_eq!(buffer.read(&mut bytes), filled);
-        let mut places = std::boxed::Box::new(EntryPlaces::new());
-        let words = bytes[..filled].as_chunks().0;
-        assert!(places.find(words, |_| Some(2)));
-        let entries: Vec<_> = places.iter().map(|place| entry(words, place).unwrap()).collect();
-        assert!(matches!(entries[0], Entry::Instructions(5)));
-        assert!(matches!(entries[1], Entry::Block(20, values, 0) if values[0] == 77u64.to_le_bytes()));
-        assert_eq!(entries[2..4], [Entry::Cut(1, false), Entry::Instructions(7)]);
-        assert!(matches!(entries[4], Entry::Record(_)));
-        assert_eq!(entries.len(), 6);
+        let mut entries = Entries::new(bytes[..filled].as_chunks().0);
+        let mut all = Vec::new();
+        while let Some(entry) = entries.next_entry() {
+            if let Entry::Block(_) = entry {
+                assert!(entries.values(2).is_some_and(|values| values[0] == 77u64.to_le_bytes()));
+                assert!(entries.is_cut());
+            }
+            all.push(entry);
+        }
+        assert!(!entries.are_broken());
+        assert_eq!(all[..2], [Entry::Instructions(5), Entry::Block(EntryHeader { id: 20, after: 0 })]);
+        assert_eq!(all[2..4], [Entry::Cut(1, false), Entry::Instructions(7)]);
+        assert!(matches!(all[4], Entry::Record(_)));
+        assert_eq!(all.len(), 6);
         live.release();
         assert_eq!(live.owner(), None);
         // SAFETY: allocated above with this layout.

@@ -1,9 +1,9 @@
 //! Counting instructions of blocks that record nothing else.
 //!
-//! Where they belong to what the thread records they are added to the header before the position: its upper bits are the number
+//! Where they belong to what the thread records they are added to the last header: its upper bits are the number
 //! of instructions without accesses that followed. Inside a function that is one event they are counted apart.
 
-use buffers::flow::{ID_BITS, POSITION_AT, QUIET_AT};
+use buffers::flow::{ID_BITS, LAST_AT, QUIET_AT};
 
 use super::BlockEmitter;
 use crate::place::Recording;
@@ -11,7 +11,7 @@ use crate::register::Gpr;
 use crate::slot::{SPILL_SCRATCH, SPILL_SECOND};
 
 impl BlockEmitter<'_> {
-    /// Counts instructions: in the header before the position, or apart. `dead`: the flags need not be kept.
+    /// Counts instructions: in the last header, or apart. `dead`: the flags need not be kept.
     pub(super) fn count(&mut self, instructions: u32, dead: bool) {
         // Scratch registers: spilled, and loaded again.
         let (first, second) = (Gpr::RAX, Gpr::RCX);
@@ -27,17 +27,17 @@ impl BlockEmitter<'_> {
             }
             (_, true) => {
                 self.code.store_gs(SPILL_SCRATCH, first);
-                self.code.load_gs(first, POSITION_AT);
-                self.code.add_number(first, -8, instructions << ID_BITS);
+                self.code.load_gs(first, LAST_AT);
+                self.code.add_number(first, 0, instructions << ID_BITS);
                 self.code.load_gs(first, SPILL_SCRATCH);
             }
             (_, false) => {
                 self.code.store_gs(SPILL_SCRATCH, first);
                 self.code.store_gs(SPILL_SECOND, second);
-                self.code.load_gs(first, POSITION_AT);
-                self.code.load(second, first, -8);
+                self.code.load_gs(first, LAST_AT);
+                self.code.load(second, first, 0);
                 self.code.lea(second, second, (instructions << ID_BITS) as i32);
-                self.code.store(first, -8, second);
+                self.code.store(first, 0, second);
                 self.code.load_gs(second, SPILL_SECOND);
                 self.code.load_gs(first, SPILL_SCRATCH);
             }

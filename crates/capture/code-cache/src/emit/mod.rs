@@ -1,8 +1,8 @@
 //! Writing a planned block into the cache.
 //!
 //! A block that records keeps the values of registers from which the addresses of its accesses follow. Before an instruction whose
-//! address needs a register that is not kept yet, that register is stored after the buffer's position; before the last such
-//! instruction the header follows, and the position moves. A *scratch register*, one that the program does not need there, points
+//! address needs a register that is not kept yet, that register is stored after the buffer's position, where room is left for the
+//! header; before the last such instruction the header is written, and the position moves. A *scratch register*, one that the program does not need there, points
 //! into the buffer meanwhile; the program's value of it is in its *spill*. All of it is moves and lea: the flags are never touched,
 //! except in blocks that only count, where they are dead.
 //!
@@ -17,14 +17,15 @@
 //! code:
 //!   mov gs:[spill], rdx                 ; rdx becomes the scratch register: neither load needs it
 //!   mov rdx, gs:[position]              ; from here on it points into the thread's buffer
-//!   mov [rdx], rsi                      ; value 0: the first load's address follows from it
+//!   mov [rdx + 0x8], rsi                ; value 0, after the header: the first load's address follows from it
 //! . mov rcx, [rsi]
 //! . test eax, eax
-//! . jne +0x77                           ; the side exit
-//!   mov [rdx + 0x8], r8                 ; value 1, for the second load
+//! . jne +0x80                           ; the side exit
+//!   mov [rdx + 0x10], r8                ; value 1, for the second load
 //! . mov rax, [r8]
-//!   mov [rdx + 0x10], rsp               ; value 2: where the return loads from
-//!   mov [rdx + 0x18], 0x20              ; the header: block 0x20 was executed, with the three values before it
+//!   mov [rdx + 0x18], rsp               ; value 2: where the return loads from
+//!   mov [rdx], 0x20                     ; the header: block 0x20 was executed, with the three values after it
+//!   mov gs:[last], rdx                  ; where it is: blocks that only count add to it
 //!   lea rdx, [rdx + 0x20]
 //!   mov gs:[position], rdx              ; the commit: from here on the recorder sees the execution
 //!   mov rdx, gs:[spill]
@@ -33,16 +34,18 @@
 //! . pop rcx                             ; native return addresses are on the stack
 //!   movzx edx, cx
 //!   jmp [rdx*8 + 0x7e410008]            ; the way for the address's low 16 bits (`lookup`)
-//! side_exit:                            ; +0x77: the branch was taken, so a shorter block was executed: block 0x21
-//!   mov [rdx + 0x8], 0x21               ; its header, after the one value that it has
+//! side_exit:                            ; +0x80: the branch was taken, so a shorter block was executed: block 0x21
+//!   mov [rdx], 0x21                     ; its header, before the one value that it has
+//!   mov gs:[last], rdx
 //!   lea rdx, [rdx + 0x10]
 //!   mov gs:[position], rdx
 //!   mov rdx, gs:[spill]
-//! . jmp +0x9a                           ; a link: to its stub, or straight to the target's block once that exists
-//! exit_stub:                            ; +0x9a
-//!   jmp [+0xa0]                         ; through the word, which changes in one store
-//!   dq +0xa8                            ; the way out at first, the target's block later
-//!   mov gs:[spill_rax], rax             ; +0xa8: the context switch: out of the cache, to the tracer's gate
+//! . jmp +0xb2                           ; a link: to its stub, or straight to the target's block once that exists
+//!   nop (6)
+//! exit_stub:                            ; +0xb2, after what aligns its word
+//!   jmp [+0xb8]                         ; through the word, which changes in one store
+//!   dq +0xc0                            ; the way out at first, the target's block later
+//!   mov gs:[spill_rax], rax             ; +0xc0: the context switch: out of the cache, to the tracer's gate
 //!   mov eax, 0x7                        ; the reason: link 7 wants to go on
 //!   jmp gs:[gate]
 //! ```
@@ -63,7 +66,7 @@ mod tests;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use buffers::flow::{POSITION_AT, TARGET_AT};
+use buffers::flow::{LAST_AT, POSITION_AT, TARGET_AT};
 use x86::{Instruction, Transfer};
 
 use self::stubs::leave;
@@ -322,7 +325,7 @@ impl BlockEmitter<'_> {
                 self.code.load_gs(register, POSITION_AT);
             }
             while let Some(value) = plan.values.get(*next_value).filter(|value| value.at == index) {
-                let place = *next_value as i32 * 8;
+                let place = *next_value as i32 * 8 + 8;
                 match value.register {
                     KeptRegister::General(kept) => self.code.store(register, place, kept),
                     KeptRegister::Mask(mask) => self.code.store_mask(register, place, mask),
@@ -345,13 +348,18 @@ impl BlockEmitter<'_> {
     /// Writes the header, moves the position past it, and loads the scratch register again.
     fn commit(&mut self, scratch: ScratchRegister) {
         let register = scratch.register;
-        let header = i32::from(self.block.values) * 8;
-        self.code.store_number(register, header, self.around.id);
-        self.code.lea(register, register, header + 8);
-        self.code.store_gs(POSITION_AT, register);
+        self.header(register, self.around.id, self.block.values);
         if scratch.until.is_none() {
             self.code.load_gs(register, SPILL_SCRATCH);
         }
+    }
+
+    /// Writes the header of a block whose values stand after it already, and moves the position past them.
+    fn header(&mut self, register: Gpr, id: u32, values: u8) {
+        self.code.store_number(register, 0, id);
+        self.code.store_gs(LAST_AT, register);
+        self.code.lea(register, register, i32::from(values) * 8 + 8);
+        self.code.store_gs(POSITION_AT, register);
     }
 
     /// From that distance up to here the register points into the buffer.

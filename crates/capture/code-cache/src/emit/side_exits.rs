@@ -52,12 +52,10 @@ impl BlockEmitter<'_> {
             self.code.load_gs(register, POSITION_AT);
         }
         if index >= self.block.commit {
-            self.code.store_number(register, -8, id);
+            // All values are written: the shorter block has as many.
+            self.code.store_number(register, -8 - i32::from(values) * 8, id);
         } else {
-            let header = i32::from(values) * 8;
-            self.code.store_number(register, header, id);
-            self.code.lea(register, register, header + 8);
-            self.code.store_gs(POSITION_AT, register);
+            self.header(register, id, values);
         }
         self.code.load_gs(register, SPILL_SCRATCH);
         self.points(from, register);

@@ -1,5 +1,5 @@
 //! Buffers of the pool on their way in: each is given to its thread when its turn has come. What their bytes say is read in
-//! `runs` and `translated` (blocks that were executed), `values` (the same with bytes) and `records` (one record after the other).
+//! `translated` (blocks that were executed), `values` (the same with bytes) and `records` (one record after the other).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,6 @@ use super::causes::LOST_BUFFER;
 use super::thread::TracedThread;
 use crate::clock::now_ns;
 use crate::flow::ThreadFlow;
-use crate::read_buffer::ReadBuffer;
 
 impl Sink<'_> {
     /// For a listener: reads what threads wrote into buffers that they still fill. Whether there was anything.
@@ -34,11 +33,11 @@ impl Sink<'_> {
             let Some(mut thread) = self.threads.remove(&number) else { continue };
             let mut result = Ok(());
             if header.sequence() == thread.sequence && filled > thread.read {
-                let mut bytes = std::mem::replace(&mut self.bytes, Box::new([0; BUFFER_BYTES]));
+                let mut bytes = self.room();
                 let filled = buffer.read_first(filled, &mut bytes);
                 let from = std::mem::replace(&mut thread.read, filled);
                 result = self.records(&mut thread, bytes.get(from..filled).unwrap_or(&[]));
-                self.bytes = bytes;
+                self.bytes = Some(bytes);
                 some = true;
             }
             self.threads.insert(number, thread);
@@ -59,14 +58,20 @@ impl Sink<'_> {
         let (process, number, tid, sequence) =
             (header.process(), header.thread(), header.tid(), header.sequence());
         let content = header.content();
-        let read = self.stock.read(|bytes| buffer.read_first(filled, bytes));
-        match content {
-            Content::Definitions => self.blocks.add(process, sequence, read.bytes(), self.list.as_mut()),
-            _ => {
-                self.relieve();
-                self.take(process, number, tid, sequence, content, read)
-            }
-        }
+        let mut bytes = self.room();
+        let filled = buffer.read_first(filled, &mut bytes);
+        let read = bytes.get(..filled).unwrap_or(&[]);
+        let result = match content {
+            Content::Definitions => self.blocks.add(process, sequence, read, self.list.as_mut()),
+            _ => self.take(process, number, tid, sequence, content, read),
+        };
+        self.bytes = Some(bytes);
+        result
+    }
+
+    /// Room for a buffer, to be given back.
+    fn room(&mut self) -> Box<[u8; BUFFER_BYTES]> {
+        self.bytes.take().unwrap_or_else(|| Box::new([0; BUFFER_BYTES]))
     }
 
     /// Reads what processes defined since the last look, in buffers that they still fill.
@@ -74,9 +79,12 @@ impl Sink<'_> {
         for buffer in pool.buffers() {
             let header = buffer.header();
             if header.content() == Content::Definitions && header.state() != BufferState::Free {
-                let filled = buffer.read(&mut self.bytes);
+                let mut bytes = self.room();
+                let filled = buffer.read(&mut bytes);
                 let (process, sequence) = (header.process(), header.sequence());
-                self.blocks.add(process, sequence, &self.bytes[..filled], self.list.as_mut())?;
+                let result = self.blocks.add(process, sequence, &bytes[..filled], self.list.as_mut());
+                self.bytes = Some(bytes);
+                result?;
             }
         }
         Ok(())
@@ -141,19 +149,19 @@ impl Sink<'_> {
         tid: u32,
         sequence: u32,
         content: Content,
-        buffer: ReadBuffer,
+        bytes: &[u8],
     ) -> Result<(), Error> {
         let Some(owner) = self.processes.get(&process).map(|process| process.id) else { return Ok(()) };
         self.enter(process, owner, number, tid)?;
         let Some(mut thread) = self.threads.remove(&number) else { return Ok(()) };
         let mut result = Ok(());
         if sequence != thread.sequence {
-            thread.early.insert(sequence, (content, buffer));
+            thread.early.insert(sequence, (content, bytes.to_vec()));
         } else {
-            result = self.entries(&mut thread, content, buffer);
+            result = self.entries(&mut thread, content, bytes);
             thread.sequence = thread.sequence.wrapping_add(1);
             while let Some((content, next)) = thread.early.remove(&thread.sequence) {
-                result = result.and_then(|()| self.entries(&mut thread, content, next));
+                result = result.and_then(|()| self.entries(&mut thread, content, &next));
                 thread.sequence = thread.sequence.wrapping_add(1);
             }
         }
@@ -161,18 +169,13 @@ impl Sink<'_> {
         result
     }
 
-    fn entries(
-        &mut self,
-        thread: &mut TracedThread,
-        content: Content,
-        buffer: ReadBuffer,
-    ) -> Result<(), Error> {
+    fn entries(&mut self, thread: &mut TracedThread, content: Content, bytes: &[u8]) -> Result<(), Error> {
         // So much was read while it was being filled.
         let read = std::mem::take(&mut thread.read);
         if content == Content::Flow {
-            return self.flow(thread, buffer);
+            return self.flow(thread, bytes.as_chunks().0);
         }
-        self.records(thread, buffer.bytes().get(read..).unwrap_or(&[]))
+        self.records(thread, bytes.get(read..).unwrap_or(&[]))
     }
 
     /// All buffers of a process are in: what came before its turn has lost its predecessor.
@@ -185,9 +188,9 @@ impl Sink<'_> {
             .collect();
         for number in numbers {
             let Some(mut thread) = self.threads.remove(&number) else { continue };
-            for (_, (content, buffer)) in std::mem::take(&mut thread.early) {
+            for (_, (content, bytes)) in std::mem::take(&mut thread.early) {
                 self.gap(&mut thread, GapReason::Killed, 1, (VirtAddr(0), LOST_BUFFER))?;
-                self.entries(&mut thread, content, buffer)?;
+                self.entries(&mut thread, content, &bytes)?;
             }
             thread.shard.end()?;
             thread.flow.as_mut().map_or(Ok(()), ThreadFlow::flush)?;

@@ -1,8 +1,7 @@
 //! What becomes of records: each traced thread's buffers, in their order, go into its shard of the trace.
 //!
 //! [`Sink`] knows the session's processes and threads. Its methods lie where their subject is: buffers come in by `intake`,
-//! which hands their bytes to `runs` (or to `translated` where each execution is looked at, or `values` where accesses come with
-//! their bytes) or to `records`; `stepped`
+//! which hands their bytes to `translated` (or to `values` where accesses come with their bytes) or to `records`; `stepped`
 //! compares what was recorded with stepping. When buffers are read, and in which order, is decided by `drain`.
 
 mod build_id;
@@ -10,9 +9,7 @@ pub(crate) mod causes;
 mod deaths;
 mod intake;
 mod lost;
-mod parts;
 mod records;
-mod runs;
 mod stepped;
 mod thread;
 mod translated;
@@ -29,12 +26,10 @@ use crate::clock::now_ns;
 use crate::elsewhere;
 use crate::flow::{BlockList, ThreadFlow};
 use crate::listener::{Heard, Listener};
-use crate::read_buffer::{BufferStock, MAX_IN_USE};
 use crate::recorded_run::{MissingEvents, add_missing};
 use crate::regions::WantedRegions;
 use crate::session_blocks::SessionBlocks;
 use causes::{GapCause, GapCauses};
-use parts::BufferPart;
 pub use stepped::Verified;
 use thread::TracedThread;
 
@@ -106,7 +101,8 @@ pub(crate) struct Sink<'a> {
     causes: GapCauses,
     /// Programs that are expected.
     announced: Announcements,
-    bytes: Box<[u8; BUFFER_BYTES]>,
+    /// Room for a buffer that is read, unless somebody reads there.
+    bytes: Option<Box<[u8; BUFFER_BYTES]>>,
     blocks: SessionBlocks,
     /// All blocks, where control flow is kept.
     list: Option<BlockList>,
@@ -117,11 +113,7 @@ pub(crate) struct Sink<'a> {
     verified: Verified,
     /// Executed by threads that have ended.
     instructions: u64,
-    /// Memory of buffers, and how many of them are too many.
-    stock: BufferStock,
-    relieve_at: usize,
-    /// Room for the parts of one buffer, and for accesses that follow from it.
-    parts: Vec<BufferPart>,
+    /// Room for accesses that follow from a buffer.
     accesses: Vec<Access>,
     /// Told of regions, allocations and hits as they come; allocations and hits are not kept then.
     listener: Option<&'a mut dyn Listener>,
@@ -145,15 +137,12 @@ impl<'a> Sink<'a> {
             untraced: BTreeSet::new(),
             causes: GapCauses::default(),
             announced: Announcements::default(),
-            bytes: Box::new([0; BUFFER_BYTES]),
+            bytes: None,
             blocks: SessionBlocks::default(),
             wanted: WantedRegions::new(regions),
             data,
             verified: Verified { with_bytes: data.then_some(0), ..Verified::default() },
             instructions: 0,
-            stock: BufferStock::default(),
-            relieve_at: MAX_IN_USE,
-            parts: Vec::new(),
             accesses: Vec::new(),
             listener,
         }

@@ -245,18 +245,14 @@ mod reading {
     fn embed(bytes: &mut Vec<u8>, record: &Record<'_>) {
         let mut room = RecordRoom::new();
         let record = encode(record, &mut room);
-        bytes.extend_from_slice(record);
         bytes.extend_from_slice(&(EMBED | (record.len() as u64 / 8) << ID_BITS).to_le_bytes());
+        bytes.extend_from_slice(record);
         bytes.extend_from_slice(&PAD.to_le_bytes());
     }
 
     /// The thread handed over a buffer.
     fn take(sink: &mut Sink<'_>, bytes: &[u8]) {
-        let buffer = sink.stock.read(|into| {
-            into[..bytes.len()].copy_from_slice(bytes);
-            bytes.len()
-        });
-        sink.take(0, 0, 1, 0, Content::Flow, buffer).unwrap();
+        sink.take(0, 0, 1, 0, Content::Flow, bytes).unwrap();
     }
 
     /// A block of three instructions, of which the second one loads from what rdi points to, was executed with rdi 0x5000.
@@ -272,8 +268,8 @@ mod reading {
         sink.blocks.add(0, 0, &definition[..len], None).unwrap();
         let mut bytes = PAD.to_le_bytes().to_vec();
         embed(&mut bytes, &Record::StepBegin { first: true });
-        bytes.extend_from_slice(&0x5000u64.to_le_bytes());
         bytes.extend_from_slice(&u64::from(FIRST_BLOCK).to_le_bytes());
+        bytes.extend_from_slice(&0x5000u64.to_le_bytes());
         let (ip, addr) = (VirtAddr(CODE + 4), VirtAddr(0x5008));
         let kind = AccessKind::Load;
         embed(&mut bytes, &Record::Expected { ip, addr, kind, size: 8, executed: 1, bytes: &[] });
@@ -302,7 +298,7 @@ mod reading {
         sink.blocks.add(0, 0, &definition[..len], None).unwrap();
         let mut bytes = PAD.to_le_bytes().to_vec();
         embed(&mut bytes, &Record::StepBegin { first: true });
-        for word in [0x5008, loaded, u64::from(FIRST_BLOCK)] {
+        for word in [u64::from(FIRST_BLOCK), 0x5008, loaded] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         let (ip, addr, kind) = (VirtAddr(CODE + 4), VirtAddr(0x6000), AccessKind::Store);

@@ -8,7 +8,6 @@ use trace_format::{Error, ShardWriter};
 
 use super::stepped::SteppedStretch;
 use crate::flow::ThreadFlow;
-use crate::read_buffer::ReadBuffer;
 use crate::session_blocks::ExecutableBlocks;
 
 /// One traced thread.
@@ -24,7 +23,7 @@ pub(super) struct TracedThread {
     /// The buffer that comes next.
     pub(super) sequence: u32,
     /// Buffers that came before their turn: kernel-side races between submission and our look.
-    pub(super) early: BTreeMap<u32, (Content, ReadBuffer)>,
+    pub(super) early: BTreeMap<u32, (Content, Vec<u8>)>,
     /// Where its thread-local variables are, as far as its translated code told.
     pub(super) base: u64,
     /// Bytes that were read of the buffer that it fills.

@@ -1,7 +1,7 @@
 //! Buffers of translated threads that record the bytes of accesses, too: an access at a time, with what it read or wrote.
 
 use blocks::MAX_VALUES;
-use buffers::flow::{Entry, EntryPlaces, entry};
+use buffers::flow::{Entries, Entry, EntryHeader};
 use buffers::{Record, Records};
 use memref::Access;
 use trace_format::Error;
@@ -34,22 +34,25 @@ impl Sink<'_> {
     pub(super) fn flow_data(
         &mut self,
         thread: &mut TracedThread,
-        buffer: &[[u8; 8]],
+        entries: &mut Entries<'_>,
         known: &ExecutableBlocks<'_>,
-        places: &EntryPlaces,
     ) -> Result<(), Error> {
         let mut waiting = Waiting::default();
         let mut words = [0u64; MAX_VALUES];
-        for place in places.iter() {
-            match entry(buffer, place) {
-                Some(Entry::Instructions(count)) => {
+        while let Some(entry) = entries.next_entry() {
+            match entry {
+                Entry::Instructions(count) => {
                     thread.cycle += count;
                     if count > 0 {
                         thread.last = None;
                     }
                 }
-                Some(Entry::Block(id, payload, after)) => {
-                    let Some(block) = known.get(id) else { continue };
+                Entry::Block(EntryHeader { id, after }) => {
+                    let Some(block) = known.get(id) else {
+                        entries.end_here();
+                        break;
+                    };
+                    let Some(payload) = entries.values(block.values()) else { break };
                     thread.enter(known, id)?;
                     for (word, bytes) in words.iter_mut().zip(payload) {
                         *word = u64::from_le_bytes(*bytes);
@@ -72,7 +75,7 @@ impl Sink<'_> {
                         thread.mark(left, last)?;
                     }
                 }
-                Some(Entry::Cut(executed, _)) => {
+                Entry::Cut(executed, _) => {
                     let Some((first, end)) = thread.cut(executed) else { continue };
                     while waiting.accesses.len() > first
                         && waiting.accesses.last().is_some_and(|(access, _)| access.cycle >= end)
@@ -80,7 +83,7 @@ impl Sink<'_> {
                         waiting.pop();
                     }
                 }
-                Some(Entry::Record(payload)) => {
+                Entry::Record(payload) => {
                     for record in Records::new(payload).map_while(Result::ok) {
                         match (&record, record.access(thread.cycle)) {
                             (Record::Data { bytes, .. }, Some(access)) => waiting.push(access, bytes),
@@ -97,7 +100,6 @@ impl Sink<'_> {
                     }
                     thread.last = None;
                 }
-                None => {}
             }
         }
         self.push_data(thread, &mut waiting)

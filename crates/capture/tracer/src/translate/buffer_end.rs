@@ -20,8 +20,10 @@ pub(crate) fn on_buffer_end(thread: &mut TracedThread, info: &SigInfo, context: 
     }
     let (Some(live), Some(pool)) = (thread.translation.live(), PROCESS.pool()) else { return false };
     let Some(register) = ENGINE.lock().pointer(context.gregs.rip) else { return false };
+    let position = live.position();
     let mut carried = [0u64; blocks::MAX_VALUES];
-    let count = (info.addr.saturating_sub(live.position()) / 8).min(carried.len() as u64) as usize;
+    // The header comes last, and stands before the values.
+    let count = (info.addr.saturating_sub(position + 8) / 8).min(carried.len() as u64) as usize;
     for (index, place) in carried.iter_mut().enumerate().take(count) {
         *place = live.open_value(&pool, index as u8);
     }
@@ -29,13 +31,15 @@ pub(crate) fn on_buffer_end(thread: &mut TracedThread, info: &SigInfo, context: 
         // Nobody reads any more: the thread writes the same buffer again and again.
         let Some(base) = void(thread) else { return false };
         live.begin(u32::MAX, base);
-        live.set_position(base + 8);
+        live.begin_entries();
     } else {
         thread.note_order_now(&pool);
         verify::on_buffer(thread, context);
         live.carry(&pool, carried.get(..count).unwrap_or(&[]));
     }
-    context.gregs.set_number(register, live.position());
+    // What counts writes to the last header, and all else to what comes after it.
+    let place = if info.addr < position { live.last() } else { live.position() };
+    context.gregs.set_number(register, place);
     true
 }
 

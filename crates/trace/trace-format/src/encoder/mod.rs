@@ -22,7 +22,7 @@ pub(crate) mod vpc;
 mod words;
 
 pub use attribute::{Attribute, Coding};
-pub use blocks::{BlockFrame, CodedFrame, ExecutionRun, MAX_RUN_ACCESSES, RunCoder, RunOutline};
+pub use blocks::{BlockFrame, CodedFrame, ExpectedBlock};
 pub(crate) use blocks::{BlockNames, EPOCH_ENTRIES};
 pub use codec::{Corrupt, Encoded, Encoder};
 pub use level::Level;

@@ -10,7 +10,7 @@ use memref::{Access, Cycle, Event, Gap, GapReason, Marker, ProcessId, ThreadId, 
 
 use super::{lock::lock, options::CreateOptions, segment::PendingSegment, writer_core::WriterCore};
 use crate::{
-    BlockFrame, DataAccess, Error, ExecutionRun, MAX_FRAME_ENTRIES, RunOutline, StreamKind, Trace,
+    BlockFrame, DataAccess, Error, ExpectedBlock, MAX_FRAME_ENTRIES, StreamKind, Trace,
     encoder::number::BLOCKS,
     entry::{MarkerEntry, REFERENCE, StreamEntry},
 };
@@ -381,13 +381,6 @@ impl ShardWriter {
         flushed.and(self.core.sink.flush()).and(self.core.sync_flushed())
     }
 
-    /// Codes the runs that wait to be written now, so that they are needed no more.
-    pub fn code_waiting(&mut self) {
-        if let Some(blocks) = &mut lock(&self.state).blocks {
-            blocks.frame.code_waiting();
-        }
-    }
-
     /// As [`Self::flush`], for a thread that has come to its end: what was kept to encode more is given back.
     pub fn end(&mut self) -> Result<(), Error> {
         let flushed = self.flush();
@@ -440,15 +433,19 @@ impl BlockWriter<'_> {
         }
     }
 
-    /// Adds the accesses of a run, to be coded later. None must be before the accesses that were added so far; there may be later
-    /// events of other kinds. As long as the thread is written, a number is that of one block.
-    pub fn push_run(&mut self, run: Box<dyn ExecutionRun>, outline: &RunOutline) -> Result<(), Error> {
-        self.state.last_cycle = self.state.last_cycle.max(outline.first_cycle);
-        let (result, frame) = self.state.blocks_with_room(outline.accesses, outline.base, self.core);
-        if let Some(frame) = frame {
-            frame.push_run(run, outline);
+    /// The block of that number, where an execution of it is like many before: [`Self::push_expected`] adds it then, and
+    /// [`Self::push`] in any case.
+    #[inline]
+    pub fn expect(&self, id: u32, base: u64) -> Option<ExpectedBlock> {
+        self.state.blocks.as_ref()?.frame.expect(id, base)
+    }
+
+    /// As [`Self::push`], of the block that was expected just now.
+    #[inline]
+    pub fn push_expected(&mut self, block: ExpectedBlock, cycle: Cycle, values: &[[u8; 8]]) {
+        if let Some(BufferedBlocks { frame, .. }) = &mut self.state.blocks {
+            frame.push_expected(block, cycle, values);
         }
-        result
     }
 
     #[cold]

@@ -12,18 +12,18 @@ fn bytes_of_accesses_are_captured() {
         mov gs:[spill_rax], rax
         mov gs:[spill_rcx], rcx
         lea rax, [ebx + ecx*4 + 0x10]
-        mov [rbp], rax
+        mov [rbp + 0x8], rax
         mov ecx, dword [rax]
-        mov [rbp + 0x8], rcx
+        mov [rbp + 0x10], rcx
         mov rax, gs:[spill_rax]
         mov rcx, gs:[spill_rcx]
-        mov [rbp + 0x10], 0x20
+        mov [rbp], 0x20
+        mov gs:[last], rbp
         lea rbp, [rbp + 0x18]
         mov gs:[position], rbp
         mov rbp, gs:[spill]
         mov eax, dword [ebx + ecx*4 + 0x10]
-        nop
-        jmp +0x8a",
+        jmp +0x92",
     );
     // mov [rdi], ax: after it
     Form { task: Task::Data, ..recorded(&[0x66, 0x89, 0x07]) }.check(
@@ -33,22 +33,23 @@ fn bytes_of_accesses_are_captured() {
         mov gs:[spill_rax], rax
         mov gs:[spill_rcx], rcx
         lea rax, [rdi]
-        mov [rbx], rax
+        mov [rbx + 0x8], rax
         mov rax, gs:[spill_rax]
         mov rcx, gs:[spill_rcx]
         mov word [rdi], ax
         mov gs:[spill_rax], rax
         mov gs:[spill_rcx], rcx
-        mov rax, [rbx]
+        mov rax, [rbx + 0x8]
         movzx ecx, word [rax]
-        mov [rbx + 0x8], rcx
+        mov [rbx + 0x10], rcx
         mov rax, gs:[spill_rax]
         mov rcx, gs:[spill_rcx]
-        mov [rbx + 0x10], 0x20
+        mov [rbx], 0x20
+        mov gs:[last], rbx
         lea rbx, [rbx + 0x18]
         mov gs:[position], rbx
         mov rbx, gs:[spill]
-        jmp +0xaa",
+        jmp +0xb2",
     );
     // fld tword [rdi]: ten bytes are two words, the last one the last eight bytes
     Form { task: Task::Data, ..recorded(&[0xdb, 0x2f]) }.check(
@@ -58,19 +59,20 @@ fn bytes_of_accesses_are_captured() {
         mov gs:[spill_rax], rax
         mov gs:[spill_rcx], rcx
         lea rax, [rdi]
-        mov [rbx], rax
+        mov [rbx + 0x8], rax
         mov rcx, [rax]
-        mov [rbx + 0x8], rcx
-        mov rcx, [rax + 0x2]
         mov [rbx + 0x10], rcx
+        mov rcx, [rax + 0x2]
+        mov [rbx + 0x18], rcx
         mov rax, gs:[spill_rax]
         mov rcx, gs:[spill_rcx]
-        mov [rbx + 0x18], 0x20
+        mov [rbx], 0x20
+        mov gs:[last], rbx
         lea rbx, [rbx + 0x20]
         mov gs:[position], rbx
         mov rbx, gs:[spill]
         fld wide [rdi]
-        jmp +0x8a",
+        jmp +0x92",
     );
     // mov rax, fs:[0x28]
     Form { task: Task::Data, ..recorded(&[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0]) }.check(
@@ -80,17 +82,18 @@ fn bytes_of_accesses_are_captured() {
         mov gs:[spill_rax], rax
         mov gs:[spill_rcx], rcx
         mov rax, 0x28
-        mov [rbx], rax
+        mov [rbx + 0x8], rax
         mov rcx, fs:[rax]
-        mov [rbx + 0x8], rcx
+        mov [rbx + 0x10], rcx
         mov rax, gs:[spill_rax]
         mov rcx, gs:[spill_rcx]
-        mov [rbx + 0x10], 0x20
+        mov [rbx], 0x20
+        mov gs:[last], rbx
         lea rbx, [rbx + 0x18]
         mov gs:[position], rbx
         mov rbx, gs:[spill]
         mov rax, fs:[0x28]
-        jmp +0x8a",
+        jmp +0x92",
     );
     // call: what is pushed is known
     Form { task: Task::Data, ..recorded(&[0xe8, 0, 1, 0, 0]) }.check(
@@ -100,17 +103,18 @@ fn bytes_of_accesses_are_captured() {
         mov gs:[spill_rax], rax
         mov gs:[spill_rcx], rcx
         lea rax, [rsp - 0x8]
-        mov [rbx], rax
-        mov rax, 0x400005
         mov [rbx + 0x8], rax
+        mov rax, 0x400005
+        mov [rbx + 0x10], rax
         mov rax, gs:[spill_rax]
         mov rcx, gs:[spill_rcx]
-        mov [rbx + 0x10], 0x20
+        mov [rbx], 0x20
+        mov gs:[last], rbx
         lea rbx, [rbx + 0x18]
         mov gs:[position], rbx
         mov rbx, gs:[spill]
         push 0x400005
-        jmp +0x8a",
+        jmp +0x92",
     );
 }
 
@@ -124,7 +128,7 @@ fn orders_stand_around_locked_instructions() {
         mov gs:[spill_rax], rax
         mov gs:[spill_rcx], rcx
         lea rax, [rsi]
-        mov [rbx], rax
+        mov [rbx + 0x8], rax
         mov gs:[spill_rdx], rdx
         lahf
         seto al
@@ -134,7 +138,7 @@ fn orders_stand_around_locked_instructions() {
         mov edx, 0x2
         lock xadd [rcx], rdx
         lea rdx, [rdx + 0x1]
-        mov [rbx + 0x8], rdx
+        mov [rbx + 0x10], rdx
         add al, 0x7f
         sahf
         mov rdx, gs:[spill_rdx]
@@ -145,13 +149,16 @@ fn orders_stand_around_locked_instructions() {
         mov rcx, gs:[order]
         jrcxz +0xa9
         mov rcx, [rcx]
-        mov [rbx + 0x10], rcx
+        mov [rbx + 0x18], rcx
         mov rcx, gs:[spill_rcx]
-        mov [rbx + 0x18], 0x20
+        mov [rbx], 0x20
+        mov gs:[last], rbx
         lea rbx, [rbx + 0x20]
         mov gs:[position], rbx
         mov rbx, gs:[spill]
-        jmp +0xda",
+        nop
+        nop
+        jmp +0xea",
     );
     // lock add [rsi], rax: no flag is needed before
     recorded(&[0xf0, 0x48, 0x01, 0x06]).check(
@@ -161,7 +168,7 @@ fn orders_stand_around_locked_instructions() {
         mov gs:[spill_rax], rax
         mov gs:[spill_rcx], rcx
         lea rax, [rsi]
-        mov [rbx], rax
+        mov [rbx + 0x8], rax
         mov gs:[spill_rdx], rdx
         mov edx, 0x0
         mov rcx, gs:[order]
@@ -169,7 +176,7 @@ fn orders_stand_around_locked_instructions() {
         mov edx, 0x2
         lock xadd [rcx], rdx
         lea rdx, [rdx + 0x1]
-        mov [rbx + 0x8], rdx
+        mov [rbx + 0x10], rdx
         mov rdx, gs:[spill_rdx]
         mov rax, gs:[spill_rax]
         mov rcx, gs:[spill_rcx]
@@ -178,13 +185,14 @@ fn orders_stand_around_locked_instructions() {
         mov rcx, gs:[order]
         jrcxz +0xa2
         mov rcx, [rcx]
-        mov [rbx + 0x10], rcx
+        mov [rbx + 0x18], rcx
         mov rcx, gs:[spill_rcx]
-        mov [rbx + 0x18], 0x20
+        mov [rbx], 0x20
+        mov gs:[last], rbx
         lea rbx, [rbx + 0x20]
         mov gs:[position], rbx
         mov rbx, gs:[spill]
-        jmp +0xd2",
+        jmp +0xe2",
     );
 }
 

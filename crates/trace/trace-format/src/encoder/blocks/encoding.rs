@@ -24,6 +24,38 @@ use crate::{AccessCounts, Bounds, Interval};
 const SPARES: usize = 4;
 static SPARE: Mutex<Vec<FrameCoder>> = Mutex::new(Vec::new());
 
+/// A block that a frame expects, and what adding an execution of it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpectedBlock {
+    code: u8,
+    number: u32,
+    /// Instructions before it that are expected.
+    step: u64,
+    values: u8,
+    instructions: u16,
+    accesses: u16,
+}
+
+impl ExpectedBlock {
+    /// Values of an execution.
+    #[inline]
+    pub fn values(&self) -> u8 {
+        self.values
+    }
+
+    /// As [`blocks::BasicBlock::instructions`].
+    #[inline]
+    pub fn instructions(&self) -> u16 {
+        self.instructions
+    }
+
+    /// Accesses of an execution.
+    #[inline]
+    pub fn accesses(&self) -> u16 {
+        self.accesses
+    }
+}
+
 /// What coding a frame gave.
 #[derive(Debug)]
 pub(super) struct CodedContent {
@@ -130,7 +162,7 @@ impl FrameCoder {
     fn counts(&self) -> AccessCounts {
         let mut counts = self.varying;
         for (block, history) in self.used.iter().zip(&self.model.blocks[1..]) {
-            if history.fixed_accesses().is_some() {
+            if block.is_fixed() {
                 block.accesses().iter().for_each(|access| counts.add(access.kind, history.times.into()));
             }
         }
@@ -144,50 +176,73 @@ impl FrameCoder {
         self.varying = AccessCounts::default();
     }
 
-    /// An execution of the block of that number of the recorder's, which `find` gives where the frame does not have it yet.
-    /// Returns the block's instructions; 0 where there is no such block.
+    /// The block of that number of the recorder's, if the frame has it and nothing about it follows from its values.
     #[inline]
-    pub(super) fn push<'b>(
+    pub(super) fn expect(&self, id: u32) -> Option<ExpectedBlock> {
+        let (code, number, step) = self.find(id)?;
+        let history = self.model.blocks.get(number as usize)?;
+        let &BlockHistory { is_plain: true, instructions, accesses, count, .. } = history else {
+            return None;
+        };
+        Some(ExpectedBlock { code, number, step, values: count, instructions, accesses })
+    }
+
+    /// The block of that number of the recorder's, if the frame has it: the code that says so, its number, and the instructions before
+    /// it that this predicts.
+    #[inline]
+    fn find(&self, id: u32) -> Option<(u8, u32, u64)> {
+        let previous = self.model.blocks.get(self.model.previous)?;
+        // Branches, unlike below: the processor mostly guesses them, and has the block's history before it knows which block it is.
+        if previous.next_ids[0] == id {
+            return Some((0, previous.next[0], previous.steps[0]));
+        }
+        if previous.next_ids[1] == id {
+            return Some((SECOND, previous.next[1], previous.steps[1]));
+        }
+        let number = *self.numbers.get(id as usize)?;
+        let history = self.model.blocks.get(number as usize)?;
+        (history.id == id).then_some((KNOWN, number, 0))
+    }
+
+    /// An execution of the block of that number of the recorder's, with `count` accesses: at least one.
+    pub(super) fn push(
         &mut self,
         id: u32,
+        block: &SharedBlock,
         cycle: u64,
         values: &[[u8; 8]],
         base: u64,
-        find: impl FnOnce() -> Option<&'b SharedBlock>,
-    ) -> u16 {
+        count: u64,
+    ) {
         if self.count == 0 {
             self.begin(cycle);
         }
-        let previous = &self.model.blocks[self.model.previous];
-        // Branches, unlike below: the processor mostly guesses them, and has the block's history before it knows which block it is.
-        let (mut code, number, predicted) = if previous.next_ids[0] == id {
-            (0, previous.next[0], previous.steps[0])
-        } else if previous.next_ids[1] == id {
-            (SECOND, previous.next[1], previous.steps[1])
-        } else {
-            match self.numbers.get(id as usize) {
-                Some(&number)
-                    if self.model.blocks.get(number as usize).is_some_and(|block| block.id == id) =>
-                {
-                    (KNOWN, number, 0)
-                }
-                _ => {
-                    let Some(block) = find() else { return 0 };
-                    if block.count_words(values) == 0 {
-                        return block.instructions();
-                    }
-                    (NEW, self.enter(id, block, base), 0)
-                }
-            }
-        };
-        let BlockHistory { instructions, .. } = self.model.blocks[number as usize];
-        let count = match self.model.blocks[number as usize].fixed_accesses() {
-            Some(count) => count.into(),
-            None => self.add_varying(number, values),
-        };
-        if count == 0 {
-            return instructions;
+        let (code, number, predicted) =
+            self.find(id).unwrap_or_else(|| (NEW, self.enter(id, block, base), 0));
+        if !block.is_fixed() {
+            self.add_varying(block, values);
         }
+        self.code_execution((code, number, predicted), cycle, values, block.instructions());
+        self.count += count;
+    }
+
+    /// An execution of a block that was expected.
+    #[inline]
+    pub(super) fn push_expected(&mut self, block: ExpectedBlock, cycle: u64, values: &[[u8; 8]]) {
+        let ExpectedBlock { code, number, step, instructions, accesses, .. } = block;
+        self.code_execution((code, number, step), cycle, values, instructions);
+        self.count += u64::from(accesses);
+    }
+
+    /// Writes an execution of a block that was found.
+    #[inline]
+    fn code_execution(
+        &mut self,
+        (mut code, number, predicted): (u8, u32, u64),
+        cycle: u64,
+        values: &[[u8; 8]],
+        instructions: u16,
+    ) {
         if code == KNOWN {
             self.columns.numbers.extend_from_slice(&number.to_le_bytes());
         }
@@ -200,8 +255,6 @@ impl FrameCoder {
         self.model.cycle = cycle.wrapping_add(instructions.into());
         code |= self.put_values(number, values);
         self.columns.codes.push(code);
-        self.count += count;
-        instructions
     }
 
     /// The number of a block that appears for the first time.
@@ -221,16 +274,14 @@ impl FrameCoder {
         number
     }
 
-    /// Enters an execution whose accesses follow from its values. Returns how many these are.
+    /// Enters an execution whose accesses follow from its values.
     #[cold]
-    fn add_varying(&mut self, number: u32, values: &[[u8; 8]]) -> u64 {
-        let block = &self.used[number as usize - 1];
+    fn add_varying(&mut self, block: &SharedBlock, values: &[[u8; 8]]) {
         let values = values_of(values);
         block.count_kinds(&values, |kind, times| self.varying.add(kind, times));
         if block.is_repeated() {
             self.spans.add_repeated(block, &values, self.base);
         }
-        block.count(&values)
     }
 
     /// Writes the values, and gives the flag that says whether there were some that were not predicted.

@@ -1,17 +1,14 @@
 //! A frame of block executions, while it grows and when it is complete.
 //!
-//! A frame that grows holds *runs* of executions as the recorder found them, in the buffers that a traced thread filled. They are
-//! coded, in one pass, by whoever asks the complete frame for its bytes or bounds, mostly a worker of the store: frames depend on
-//! nothing before them, so that several are coded beside each other, of one thread, too. Who has too many buffers in hand codes what
-//! waits at once ([`BlockFrame::code_waiting`]); the bytes are the same.
+//! Executions are coded as they come. What the complete frame needs beside its columns - what its accesses span, their counts, its bytes
+//! in one piece - is found by whoever asks for it first, mostly a worker of the store.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use blocks::{MAX_ACCESSES, SharedBlock};
 use memref::Access;
 
-use super::encoding::{CodedContent, FrameCoder};
-use super::run::{ExecutionRun, RunCoder, RunOutline};
+use super::encoding::{CodedContent, ExpectedBlock, FrameCoder};
 use crate::encoder::attribute::Attribute;
 use crate::{AccessCounts, Bounds, MAX_FRAME_ENTRIES};
 
@@ -24,30 +21,10 @@ const _: () = assert!(MAX_ACCESSES <= MANY as usize);
 /// A frame of block executions that grows.
 #[derive(Debug, Default)]
 pub struct BlockFrame {
-    uncoded: UncodedFrame,
-    count: u64,
-    /// The cycle of the first access, or earlier.
-    start: u64,
+    /// There once something was added.
+    coder: Option<FrameCoder>,
     /// The fs base of its executions, once there is one.
     base: Option<u64>,
-}
-
-/// What a frame is until it is coded.
-#[derive(Debug, Default)]
-struct UncodedFrame {
-    /// What was coded at once.
-    coder: Option<FrameCoder>,
-    /// What comes after it.
-    waiting: Vec<WaitingPart>,
-    /// Bytes of memory that these keep.
-    memory: usize,
-}
-
-/// A part of a frame that waits to be coded.
-#[derive(Debug)]
-enum WaitingPart {
-    Run { run: Box<dyn ExecutionRun>, base: u64 },
-    Single(Access),
 }
 
 /// A frame that is complete.
@@ -55,37 +32,20 @@ enum WaitingPart {
 pub struct CodedFrame {
     count: u64,
     memory: usize,
-    uncoded: Mutex<UncodedFrame>,
+    /// There until somebody needs the content.
+    coder: Mutex<Option<FrameCoder>>,
     coded: OnceLock<CodedContent>,
     /// Its attributes where no other frame defines its blocks.
     alone: OnceLock<[Attribute; 1]>,
 }
 
-impl UncodedFrame {
-    /// Codes what waits.
-    fn coder(&mut self) -> &mut FrameCoder {
-        let coder = self.coder.get_or_insert_with(FrameCoder::spare);
-        for part in self.waiting.drain(..) {
-            match part {
-                WaitingPart::Run { run, base } => run.code(&mut RunCoder { coder, base }),
-                WaitingPart::Single(access) => coder.push_single(&access),
-            }
-        }
-        self.memory = 0;
-        coder
-    }
-}
-
 impl CodedFrame {
     fn coded(&self) -> &CodedContent {
         self.coded.get_or_init(|| {
-            let mut uncoded = self.uncoded.lock().unwrap_or_else(PoisonError::into_inner);
-            let coder = uncoded.coder();
-            debug_assert_eq!(coder.count, self.count, "runs have the accesses that were told of them");
+            let coder = self.coder.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let mut coder = coder.unwrap_or_else(FrameCoder::spare);
             let coded = coder.code();
-            if let Some(coder) = uncoded.coder.take() {
-                coder.give_back();
-            }
+            coder.give_back();
             coded
         })
     }
@@ -128,38 +88,35 @@ impl CodedFrame {
 }
 
 impl BlockFrame {
+    fn coder(&mut self) -> &mut FrameCoder {
+        self.coder.get_or_insert_with(FrameCoder::spare)
+    }
+
     /// Accesses in it.
     #[inline]
     pub fn len(&self) -> u64 {
-        self.count
+        self.coder.as_ref().map_or(0, |coder| coder.count)
     }
 
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.len() == 0
     }
 
     /// Whether it is as long as a frame should be.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.count >= FRAME_ACCESSES
+        self.len() >= FRAME_ACCESSES
     }
 
-    /// Whether an execution or a run can be added: so many accesses, with that fs base. If not, and the frame is not empty, the frame
-    /// is to be finished first; if not even then, the accesses are to be added one by one.
+    /// Whether an execution can be added: so many accesses, with that fs base. If not, and the frame is not empty, the frame is to be
+    /// finished first; if not even then, the accesses are to be added one by one.
     #[inline]
     pub fn takes(&self, count: u64, base: u64) -> bool {
         count <= MANY
-            && self.count + count <= MAX_FRAME_ENTRIES as u64
+            && self.len() + count <= MAX_FRAME_ENTRIES as u64
             && self.base.is_none_or(|own| own == base)
-    }
-
-    fn add(&mut self, cycle: u64, count: u64) {
-        if self.count == 0 {
-            self.start = cycle;
-        }
-        self.count += count;
     }
 
     /// Adds an execution that [`Self::takes`] accepts. `id` is the recorder's number of the block, one number for one block as long as
@@ -175,36 +132,30 @@ impl BlockFrame {
         count: u64,
     ) {
         if count > 0 {
-            self.add(cycle, count);
             self.base = Some(base);
-            self.uncoded.coder().push(id, cycle, values, base, || Some(block));
+            self.coder().push(id, block, cycle, values, base, count);
         }
     }
 
-    /// Adds a run that [`Self::takes`] accepts, to be coded later.
-    pub fn push_run(&mut self, run: Box<dyn ExecutionRun>, outline: &RunOutline) {
-        self.add(outline.first_cycle, outline.accesses);
-        self.base = Some(outline.base);
-        self.uncoded.memory += run.memory();
-        self.uncoded.waiting.push(WaitingPart::Run { run, base: outline.base });
+    /// The block of that number where it was executed before with that fs base, unless the frame is full: its executions can be added
+    /// by [`Self::push_expected`]. Not one whose accesses follow from its values, or that has orders.
+    #[inline]
+    pub(crate) fn expect(&self, id: u32, base: u64) -> Option<ExpectedBlock> {
+        let coder = self.coder.as_ref().filter(|coder| coder.count < FRAME_ACCESSES)?;
+        if self.base == Some(base) { coder.expect(id) } else { None }
+    }
+
+    /// Adds an execution of the block that was expected last.
+    #[inline]
+    pub(crate) fn push_expected(&mut self, block: ExpectedBlock, cycle: u64, values: &[[u8; 8]]) {
+        if let Some(coder) = &mut self.coder {
+            coder.push_expected(block, cycle, values);
+        }
     }
 
     /// Adds an access by itself. The caller keeps the frame within [`crate::MAX_FRAME_ENTRIES`].
     pub fn push_single(&mut self, access: &Access) {
-        self.add(access.cycle, 1);
-        if self.uncoded.waiting.is_empty() {
-            self.uncoded.coder().push_single(access);
-        } else {
-            self.uncoded.memory += size_of::<WaitingPart>();
-            self.uncoded.waiting.push(WaitingPart::Single(*access));
-        }
-    }
-
-    /// Codes what waits in it now: its runs are needed no more.
-    pub fn code_waiting(&mut self) {
-        if !self.uncoded.waiting.is_empty() {
-            self.uncoded.coder();
-        }
+        self.coder().push_single(access);
     }
 
     /// The fs base of the executions in it.
@@ -214,17 +165,16 @@ impl BlockFrame {
 
     /// The cycle of the first access, or an earlier one; all ones where there is none.
     pub fn first_cycle(&self) -> u64 {
-        if self.is_empty() { u64::MAX } else { self.start }
+        self.coder.as_ref().filter(|coder| coder.count > 0).map_or(u64::MAX, |coder| coder.start)
     }
 
     /// Ends the frame and begins an empty one.
     pub fn finish(&mut self) -> CodedFrame {
-        let Self { uncoded, count, .. } = std::mem::take(self);
-        let columns = uncoded.coder.as_ref().map_or(0, |coder| coder.memory());
+        let Self { coder, .. } = std::mem::take(self);
         CodedFrame {
-            count,
-            memory: columns + uncoded.memory,
-            uncoded: Mutex::new(uncoded),
+            count: coder.as_ref().map_or(0, |coder| coder.count),
+            memory: coder.as_ref().map_or(0, FrameCoder::memory),
+            coder: Mutex::new(coder),
             coded: OnceLock::new(),
             alone: OnceLock::new(),
         }

@@ -4,8 +4,8 @@
 //! Where a block is defined is not this encoder's to know. A frame has the definitions of its blocks itself, or names those that
 //! are in frames of their own (`names`), which the writer adds and the reader finds for it; a coded frame can be stored either way.
 //!
-//! A recorder that has blocks gives their executions to a [`BlockFrame`], as runs (`run`) that still lie in the buffers that a traced
-//! thread filled. The worker that stores the frame codes them in one pass (`encoding`) into its columns (`columns`). No access is
+//! A recorder that has blocks gives their executions to a [`BlockFrame`] as it comes by them in the buffers of a traced thread. They
+//! are coded (`encoding`) into columns (`columns`) at once. No access is
 //! made before somebody reads it: [`ExecutionEncoder`] expands them (`decoding`), or counts them by instruction without making any
 //! (`counting`). What a block accesses and how an execution expands is crate `blocks`'s.
 //!
@@ -19,7 +19,6 @@ mod encoding;
 mod frame;
 mod model;
 mod names;
-mod run;
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -29,9 +28,9 @@ use memref::Access;
 use self::codes::SINGLE_BYTES;
 use self::counting::count_all;
 use self::decoding::{decode_all, decode_executions, decode_pieces};
+pub use self::encoding::ExpectedBlock;
 pub use self::frame::{BlockFrame, CodedFrame};
 pub(crate) use self::names::{BlockNames, EPOCH_ENTRIES};
-pub use self::run::{ExecutionRun, MAX_RUN_ACCESSES, RunCoder, RunOutline};
 use super::attribute::Attribute;
 use super::codec::{Corrupt, Encoded, Encoder};
 use super::number;

@@ -10,9 +10,6 @@ use super::codes::BLOCK_MASK;
 
 /// A recorder's number that no block has.
 const NO_BLOCK: u32 = u32::MAX;
-/// In [`BlockHistory::accesses`]: as many as the values say.
-const VARIES: u16 = u16::MAX;
-const _: () = assert!(blocks::MAX_ACCESSES < VARIES as usize);
 
 /// What is known of one block.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +30,12 @@ pub(super) struct BlockHistory {
     pub(super) times: u32,
     pub(super) looked_at: u32,
     pub(super) instructions: u16,
-    /// Accesses of each execution, or [`VARIES`].
-    accesses: u16,
+    /// Accesses of each execution, where it is plain.
+    pub(super) accesses: u16,
+    /// Values that a frame keeps of an execution.
     pub(super) count: u8,
+    /// Whether nothing about its executions follows from their values, and they have no orders.
+    pub(super) is_plain: bool,
     /// Whether a value of the last execution was not as predicted: an encoder looks at each by itself then.
     pub(super) is_unsteady: bool,
 }
@@ -56,14 +56,9 @@ impl BlockHistory {
         instructions: 0,
         accesses: 0,
         count: 0,
+        is_plain: false,
         is_unsteady: false,
     };
-
-    /// Accesses of each execution, where that does not depend on its values.
-    #[inline]
-    pub(super) fn fixed_accesses(&self) -> Option<u16> {
-        (self.accesses != VARIES).then_some(self.accesses)
-    }
 }
 
 /// What is known of one value of one block.
@@ -125,8 +120,9 @@ impl BlockModel {
             id,
             values: self.values.len() as u32,
             instructions: block.instructions(),
-            accesses: block.fixed_count().unwrap_or(VARIES),
+            accesses: block.fixed_count().unwrap_or(0),
             count,
+            is_plain: block.is_fixed() && block.has_no_orders(),
             ..BlockHistory::START
         });
         self.values.resize(self.values.len() + usize::from(count), ValueHistory::default());

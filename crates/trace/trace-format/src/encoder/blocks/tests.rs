@@ -261,59 +261,36 @@ fn too_many_for_a_frame_are_not_taken() {
     assert!(!frame.takes(MANY + 1, 5));
 }
 
-/// Executions of one block, as a recorder keeps them until they are coded.
-#[derive(Debug)]
-struct KeptExecutions {
-    block: SharedBlock,
-    cycles: std::ops::Range<u64>,
-}
-
-fn value_at(cycle: u64) -> [u64; 4] {
-    [0x1000 + cycle * cycle % 999, cycle, 0, 7]
-}
-
-impl ExecutionRun for KeptExecutions {
-    fn code(&self, coder: &mut RunCoder<'_>) {
-        for cycle in self.cycles.clone().step_by(5) {
-            let instructions = coder.push(3, cycle, &words(&value_at(cycle)), || Some(&self.block));
-            assert_eq!(instructions, 5);
-        }
-    }
-
-    fn memory(&self) -> usize {
-        1000
-    }
-}
-
 #[test]
-fn runs_are_coded_as_their_executions_whenever_that_is() {
-    let access = BlockAccess { base: 0, size: 8, ..BlockAccess::NONE };
-    let block = block(0, 0x1000, 5, VALUES_OF_ALL, &[access]).unwrap();
-    let single =
-        |cycle| Access { cycle, ip: VirtAddr(1), addr: VirtAddr(2), size: 3, kind: AccessKind::Load };
-    let (mut at_once, mut later, mut meanwhile) =
-        (BlockFrame::default(), BlockFrame::default(), BlockFrame::default());
-    for begin in (0..10_000).step_by(1000) {
-        let cycles = begin..begin + 900;
-        for cycle in cycles.clone().step_by(5) {
-            at_once.push(3, &block, cycle, &words(&value_at(cycle)), 9, 1);
+fn expected_blocks_are_those_that_the_frame_has_and_that_are_plain() {
+    let plain = BlockAccess { base: 0, size: 8, ..BlockAccess::NONE };
+    let one = block(0, 0x1000, 5, VALUES_OF_ALL, &[plain]).unwrap();
+    let varying = block(1, 0x2000, 5, VALUES_OF_ALL, &[repeated()]).unwrap();
+    let values = RecordedValues { count: 3, ordered: true };
+    let ordered = block_of(2, 0x3000, 1, values, &[plain]).unwrap();
+    let (mut frame, mut by_each) = (BlockFrame::default(), BlockFrame::default());
+    assert!(frame.expect(3, 9).is_none());
+    let values = |cycle: u64| words(&[0x1000 + cycle * cycle % 999, cycle, 0, 7]);
+    for cycle in (0..10_000).step_by(10) {
+        if cycle % 100 == 0 {
+            for frame in [&mut frame, &mut by_each] {
+                frame.push(7, &varying, cycle, &words(&[0x5000, 3, 1, 0x5010]), 9, 2);
+                frame.push(8, &ordered, cycle, &words(&[0x6000, 0, 0]), 9, 1);
+            }
         }
-        at_once.push_single(&single(begin + 950));
-        for frame in [&mut later, &mut meanwhile] {
-            let run = KeptExecutions { block: block.clone(), cycles: cycles.clone() };
-            let outline = RunOutline { first_cycle: begin, base: 9, accesses: 180 };
-            assert!(frame.takes(outline.accesses, outline.base) && (begin == 0 || !frame.takes(1, 8)));
-            frame.push_run(Box::new(run), &outline);
-            frame.push_single(&single(begin + 950));
+        match frame.expect(3, 9) {
+            Some(expected) => {
+                assert_eq!((expected.values(), expected.instructions(), expected.accesses()), (4, 5, 1));
+                frame.push_expected(expected, cycle + 5, &values(cycle));
+            }
+            None => frame.push(3, &one, cycle + 5, &values(cycle), 9, 1),
         }
-        if begin % 3000 == 0 {
-            meanwhile.code_waiting();
-        }
+        by_each.push(3, &one, cycle + 5, &values(cycle), 9, 1);
+        assert!(frame.expect(3, 9).is_some() && frame.expect(3, 8).is_none() && frame.expect(4, 9).is_none());
+        assert!(frame.expect(7, 9).is_none() && frame.expect(8, 9).is_none());
     }
-    let [at_once, later, meanwhile] = [at_once, later, meanwhile].map(|mut frame| frame.finish());
-    assert!(later.bytes() >= 10_000, "what waits is memory");
-    for frame in [&later, &meanwhile] {
-        assert_eq!((frame.count(), frame.parts()), (at_once.count(), at_once.parts()));
-        assert_eq!(frame.bounds(), at_once.bounds());
-    }
+    let (coded, by_each) = (frame.finish(), by_each.finish());
+    assert!(frame.expect(3, 9).is_none());
+    assert_eq!((coded.count(), coded.parts()), (by_each.count(), by_each.parts()));
+    assert_eq!((coded.bounds(), coded.counts()), (by_each.bounds(), by_each.counts()));
 }
