@@ -37,7 +37,7 @@ pub(super) enum Awaited {
     Submission { writer: u32, buffer: u32 },
     /// Nobody, unless it is refused: a frame.
     Frame,
-    /// A later request of this kind ([`Socket::flush_behind`]).
+    /// A request of this kind of a second later ([`Socket::flush_behind`]).
     Flush,
     /// Nobody, unless it has another number: a stream.
     Stream { expected: u32 },
@@ -46,6 +46,7 @@ pub(super) enum Awaited {
 /// A request that was sent and not answered.
 struct Sent {
     number: u32,
+    at: Instant,
     awaited: Awaited,
     code: u16,
     len: usize,
@@ -120,8 +121,6 @@ pub(super) struct Socket {
     number: u32,
     sent: VecDeque<Sent>,
     in_flight_bytes: usize,
-    /// When the flushes among them were asked for.
-    flushes: VecDeque<Instant>,
     /// Answers that the server gave before the connection was cut, as far as is known.
     given: VecDeque<Message>,
     pub(super) acks: Acks,
@@ -159,7 +158,6 @@ impl Socket {
             number: 0,
             sent: VecDeque::new(),
             in_flight_bytes: 0,
-            flushes: VecDeque::new(),
             given: VecDeque::new(),
             acks: Acks::default(),
             kept: None,
@@ -225,10 +223,10 @@ impl Socket {
 
     /// Has the server flush, and waits until it has done what it was asked for a second ago and before.
     pub(super) fn flush_behind(&mut self) -> Result<(), Error> {
-        while self.flushes.front().is_some_and(|asked| asked.elapsed() >= FLUSHING) {
+        let is_due = |sent: &Sent| sent.awaited == Awaited::Flush && sent.at.elapsed() >= FLUSHING;
+        while self.sent.iter().any(is_due) {
             self.take_answer()?;
         }
-        self.flushes.push_back(Instant::now());
         self.post(&Request::Flush { sync: false }, Awaited::Flush)
     }
 
@@ -239,9 +237,6 @@ impl Socket {
     }
 
     fn note(&mut self, awaited: Awaited, reply: Reply) -> Result<(), Error> {
-        if awaited == Awaited::Flush {
-            self.flushes.pop_front();
-        }
         if self.acks.note(awaited, reply) {
             return Ok(());
         }
@@ -266,7 +261,7 @@ impl Socket {
         let sent = self.channel.send(&bytes, None);
         let again = if self.kept.is_some() { bytes } else { Vec::new() };
         let len = message.body.len();
-        self.sent.push_back(Sent { number, awaited, code: message.code, len, again });
+        self.sent.push_back(Sent { number, at: Instant::now(), awaited, code: message.code, len, again });
         self.in_flight_bytes += len;
         sent.or_else(|error| self.resume(error))
     }
@@ -449,5 +444,35 @@ mod tests {
         let expect =
             format!("unix:{}: the server is older than this client; update the server", path.display());
         assert_eq!(error.to_string(), expect);
+    }
+
+    #[test]
+    fn a_flush_after_a_refusal_waits_for_no_answer_that_nobody_owes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let server = std::thread::spawn(move || {
+            let mut channel = UnixChannel::new(listener.accept().expect("a client").0, false);
+            let mut answer = |reply: Reply| {
+                let request = wire::read(&mut channel, MAX_BODY_BYTES).expect("a request");
+                channel.send(&wire::frame(&reply.encode(request.number)), None).expect("it listens");
+                request.code
+            };
+            answer(Reply::Hello { major: VERSION, minor: MINOR_VERSION, server: "full".into() });
+            let code = Request::Flush { sync: false }.encode(0).code;
+            assert_eq!(answer(Reply::Refused { reason: RefusalReason::NoRoom, text: "full".into() }), code);
+            // It answers nothing more, and hangs up when the client does.
+            let _ = wire::read(&mut channel, MAX_BODY_BYTES);
+        });
+        let mut socket = Socket::open(&Address::Unix(path), None).expect("it answers");
+        socket.flush_behind().expect("it is sent");
+        for _ in 0..2 {
+            // What is asked for now would be due the next time.
+            std::thread::sleep(FLUSHING);
+            let error = socket.flush_behind().expect_err("the one before was refused");
+            assert!(matches!(error, Error::Refused { reason: RefusalReason::NoRoom, .. }), "{error}");
+        }
+        drop(socket);
+        server.join().expect("it answered");
     }
 }
