@@ -85,6 +85,14 @@ struct NamedBytes {
     name: NamedVariable,
 }
 
+/// Who touched a line first.
+#[derive(Clone, Copy, Debug)]
+struct LineOwner {
+    thread: ThreadId,
+    /// The index of its last region that did.
+    region: usize,
+}
+
 /// A region's index, a line that it touched, and how.
 type RegionLine = (usize, u64, Touched);
 
@@ -118,7 +126,7 @@ pub struct Determinism {
     objects: FxHashMap<(ProcessId, VirtAddr), Clock>,
     /// What lies in each line that several threads touch, as it was first accessed.
     names: FxHashMap<(ProcessId, u64), Vec<NamedBytes>>,
-    owners: FxHashMap<(ProcessId, u64), ThreadId>,
+    owners: FxHashMap<(ProcessId, u64), LineOwner>,
     /// Whether instructions are those of the C library and its like, whose memory is no part of the program's.
     inner: FxHashMap<VirtAddr, bool>,
     /// Missing events, which could have been accesses or joins.
@@ -167,20 +175,25 @@ impl Determinism {
                 touched.written |= bits;
             }
             // What lies in lines that a second thread touches gets names while they are known.
-            let owner = *self.owners.entry((at.process, line)).or_insert(at.thread);
-            if owner != at.thread || self.names.contains_key(&(at.process, line)) {
+            let touching = LineOwner { thread: at.thread, region: index };
+            let owner = self.owners.entry((at.process, line)).or_insert(touching);
+            if owner.thread == at.thread {
+                *owner = touching;
+            }
+            let owner = *owner;
+            if owner.thread != at.thread || self.names.contains_key(&(at.process, line)) {
                 self.name(at, owner, line, bits);
             }
             place = stop;
         }
     }
 
-    /// Names bytes of a line; at the first time also those that its first thread touched in its present region, by words.
-    fn name(&mut self, at: &mut Moment<'_>, owner: ThreadId, line: u64, bits: u64) {
-        let is_others = owner != at.thread;
-        let first_region = self.threads.get(&owner).and_then(|thread| thread.open);
+    /// Names bytes of a line; at the first time also those that its first thread touched in its last region there, by words:
+    /// that thread may have ended since.
+    fn name(&mut self, at: &mut Moment<'_>, owner: LineOwner, line: u64, bits: u64) {
+        let is_others = owner.thread != at.thread;
         let names = self.names.entry((at.process, line)).or_insert_with(|| {
-            let before = first_region.and_then(|index| self.regions.get(index)?.lines.get(&line));
+            let before = self.regions.get(owner.region).and_then(|region| region.lines.get(&line));
             let before = before.map_or(0, |touched| touched.read | touched.written);
             let words = (0..8).map(|word| before & 0xff << (word * 8)).filter(|&word| word != 0 && is_others);
             words.map(|word| NamedBytes { bytes: word, name: name_of(at, line, word) }).collect()

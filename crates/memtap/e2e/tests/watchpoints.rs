@@ -123,6 +123,18 @@ fn determinism_tells_true_sharing_from_false() {
 }
 
 #[test]
+fn what_an_ended_thread_touched_has_its_name() {
+    let recording = TestProgram::named("race/shares_late.c").record();
+    let outcome = recording.trace.ask("determinism", &["--json"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let found: Value = serde_json::from_slice(&outcome.stdout).expect("JSON");
+    let regions = found["regions"].as_array().expect("an array");
+    let sharing: Vec<&Value> = regions.iter().filter(|region| region["false_sharing"] == true).collect();
+    let [one] = sharing[..] else { panic!("{found:#}") };
+    assert_eq!((&one["function"], &one["variable"]), (&"high".into(), &"cells.right".into()), "{found:#}");
+}
+
+#[test]
 fn units_have_the_same_faults_and_their_own_misses() {
     let recording = TestProgram::named("race/clean_barrier.c").record();
     for (command, units) in [("race", 5), ("determinism", 6)] {
