@@ -13,7 +13,7 @@ pub struct BlockAccess {
     /// Which instruction of the block makes it, from 0.
     pub instruction: u16,
     /// The instruction's distance from the block's address, in bytes.
-    pub offset: u16,
+    pub offset: i64,
     /// Bytes.
     pub size: u16,
     /// What is done.

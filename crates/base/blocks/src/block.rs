@@ -13,7 +13,7 @@ use crate::{
 /// Values that are orders.
 const ORDERS: u8 = 2;
 
-/// Instructions that are executed one after the other, and their accesses. Conditional branches in it were not taken.
+/// Instructions that are executed one after the other, wherever they are, and their accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BasicBlock {
     addr: VirtAddr,
@@ -67,6 +67,12 @@ impl BasicBlock {
     #[inline]
     pub fn instructions(&self) -> u16 {
         self.instructions
+    }
+
+    /// The instruction that makes an access of it.
+    #[inline]
+    pub fn ip(&self, access: &BlockAccess) -> VirtAddr {
+        VirtAddr(self.addr.0.wrapping_add_signed(access.offset))
     }
 
     /// Its accesses, in their order.

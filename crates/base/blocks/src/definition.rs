@@ -12,7 +12,11 @@
 //! | 19 | 1: the last two values are orders |
 //! | 20..22 | accesses |
 //! | 22..24 | bytes of code, 0 where nobody asks |
-//! | 24.. | the accesses, 24 bytes each: instruction (2), offset (2), size (2), kind, flags (fs 1, short 2, repeated 4, and from bit 3 a [`Chosen`] plus one), base, index, scale, count afterwards, place afterwards, value of the mask, bytes of an element, value of the data, displacement (8) |
+//! | 24.. | the accesses, 24 bytes each, then the stretches, 24 bytes each, as many as the length leaves room for |
+//!
+//! An access: instruction (2), offset (2), size (2), kind, flags (fs 1, short 2, repeated 4, and from bit 3 a [`Chosen`] plus one), base, index, scale, count afterwards, place afterwards, value of the mask, bytes of an element, value of the data, displacement (8). The
+//! offset counts from the address of the *stretch* that the access is in, the last one that begins before it or with it, or from the block's where there
+//! is none. A stretch: its first access (2), zero (14), address (8).
 
 use memref::{AccessKind, VirtAddr};
 
@@ -21,8 +25,9 @@ use crate::{BlockAccess, Chosen, MAX_ACCESSES, Masked, NO_VALUE, Repeated};
 /// Bytes of a definition's head, and of one access in it.
 const HEAD_BYTES: usize = 24;
 const ACCESS_BYTES: usize = 24;
+const STRETCH_BYTES: usize = 24;
 /// The longest definition.
-pub const MAX_DEFINITION_BYTES: usize = HEAD_BYTES + MAX_ACCESSES * ACCESS_BYTES;
+pub const MAX_DEFINITION_BYTES: usize = HEAD_BYTES + MAX_ACCESSES * (ACCESS_BYTES + STRETCH_BYTES);
 
 /// Which code a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,7 @@ pub struct Definition<'a> {
     /// What an execution of it records.
     pub values: RecordedValues,
     accesses: &'a [u8],
+    stretches: &'a [u8],
 }
 
 /// What one execution of a block records.
@@ -71,6 +77,26 @@ impl RecordedValues {
     }
 }
 
+/// An access, in its stretch.
+struct Stretched<'a> {
+    access: &'a BlockAccess,
+    /// Its number, where the stretch begins with it.
+    begins: Option<u16>,
+    /// Where the stretch's offsets count from.
+    from: i64,
+}
+
+/// Divides accesses into stretches.
+fn stretched(accesses: &[BlockAccess]) -> impl Iterator<Item = Stretched<'_>> {
+    (0..).zip(accesses).scan(0, |from, (number, access)| {
+        let begins = u16::try_from(access.offset.wrapping_sub(*from)).is_err().then_some(number);
+        if begins.is_some() {
+            *from = access.offset;
+        }
+        Some(Stretched { access, begins, from: *from })
+    })
+}
+
 /// Writes a definition and returns its length.
 pub fn encode_definition(
     id: u32,
@@ -79,6 +105,10 @@ pub fn encode_definition(
     accesses: &[BlockAccess],
     into: &mut [u8; MAX_DEFINITION_BYTES],
 ) -> usize {
+    let count = accesses.len().min(MAX_ACCESSES);
+    let accesses = accesses.get(..count).unwrap_or(&[]);
+    let stretches = || stretched(accesses).filter_map(|own| Some((own.begins?, own.from)));
+    let bytes = HEAD_BYTES + count * ACCESS_BYTES + stretches().count() * STRETCH_BYTES;
     let mut len = 0;
     let mut put = |part: &[u8]| {
         if let Some(place) = into.get_mut(len..len + part.len()) {
@@ -86,17 +116,16 @@ pub fn encode_definition(
             len += part.len();
         }
     };
-    let count = accesses.len().min(MAX_ACCESSES);
-    put(&((HEAD_BYTES + count * ACCESS_BYTES) as u32).to_le_bytes());
+    put(&(bytes as u32).to_le_bytes());
     put(&id.to_le_bytes());
     put(&extent.addr.0.to_le_bytes());
     put(&extent.instructions.to_le_bytes());
     put(&[values.count, values.ordered.into()]);
     put(&(count as u16).to_le_bytes());
     put(&extent.bytes.to_le_bytes());
-    for access in accesses.iter().take(count) {
+    for Stretched { access, from, .. } in stretched(accesses) {
         put(&access.instruction.to_le_bytes());
-        put(&access.offset.to_le_bytes());
+        put(&((access.offset - from) as u16).to_le_bytes());
         put(&access.size.to_le_bytes());
         let mut flags =
             u8::from(access.fs) | u8::from(access.short) << 1 | u8::from(access.repeated.is_some()) << 2;
@@ -117,6 +146,11 @@ pub fn encode_definition(
         put(&[mask, element, access.data]);
         put(&access.displacement.to_le_bytes());
     }
+    for (first, from) in stretches() {
+        put(&first.to_le_bytes());
+        put(&[0; 14]);
+        put(&extent.addr.0.wrapping_add_signed(from).to_le_bytes());
+    }
     len
 }
 
@@ -127,7 +161,9 @@ impl<'a> Definition<'a> {
         let len = word(0)? as usize;
         let counts = word(20)?;
         let count = usize::from(counts as u16);
-        if count > MAX_ACCESSES || len != HEAD_BYTES + count * ACCESS_BYTES {
+        let end = HEAD_BYTES + count * ACCESS_BYTES;
+        let stretches = len.checked_sub(end)?;
+        if count > MAX_ACCESSES || stretches % STRETCH_BYTES != 0 || len > MAX_DEFINITION_BYTES {
             return None;
         }
         let addr = u64::from(word(8)?) | u64::from(word(12)?) << 32;
@@ -136,21 +172,32 @@ impl<'a> Definition<'a> {
             id: word(4)?,
             extent: Extent { addr: VirtAddr(addr), instructions: sizes as u16, bytes: (counts >> 16) as u16 },
             values: RecordedValues { count: (sizes >> 16) as u8, ordered: sizes >> 24 & 1 != 0 },
-            accesses: bytes.get(HEAD_BYTES..len)?,
+            accesses: bytes.get(HEAD_BYTES..end)?,
+            stretches: bytes.get(end..len)?,
         };
         Some((definition, len))
     }
 
     /// Its accesses, in their order.
     pub fn accesses(&self) -> impl Iterator<Item = BlockAccess> + use<'a> {
-        self.accesses.chunks_exact(ACCESS_BYTES).map(|bytes| {
+        let mut stretches = self.stretches.chunks_exact(STRETCH_BYTES).peekable();
+        let addr = self.extent.addr.0;
+        let mut from = 0i64;
+        (0..).zip(self.accesses.chunks_exact(ACCESS_BYTES)).map(move |(number, bytes)| {
             let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
             let half = |at: usize| u16::from(byte(at)) | u16::from(byte(at + 1)) << 8;
             let flags = byte(7);
             let displacement = bytes.get(16..24).and_then(|part| part.try_into().ok());
+            let begins = |stretch: &&[u8]| {
+                stretch.first_chunk().is_some_and(|first| u16::from_le_bytes(*first) <= number)
+            };
+            while let Some(stretch) = stretches.next_if(begins) {
+                let start = stretch.last_chunk().map_or(addr, |start| u64::from_le_bytes(*start));
+                from = start.wrapping_sub(addr) as i64;
+            }
             BlockAccess {
                 instruction: half(0),
-                offset: half(2),
+                offset: from.wrapping_add(half(2).into()),
                 size: half(4),
                 kind: AccessKind::from_code(byte(6)).unwrap_or(AccessKind::Load),
                 base: byte(8),
@@ -197,7 +244,15 @@ mod tests {
                 data: 7,
                 displacement: -5,
             },
-            BlockAccess { repeated: Some(Repeated { count_after: 4, place_after: 5 }), ..BlockAccess::NONE },
+            BlockAccess { instruction: 4, offset: -5000, ..BlockAccess::NONE },
+            BlockAccess { instruction: 4, offset: -5000, size: 8, ..BlockAccess::NONE },
+            BlockAccess { instruction: 5, offset: 60_000, ..BlockAccess::NONE },
+            BlockAccess { instruction: 9, offset: 1 << 40, ..BlockAccess::NONE },
+            BlockAccess {
+                instruction: 10,
+                repeated: Some(Repeated { count_after: 4, place_after: 5 }),
+                ..BlockAccess::NONE
+            },
         ];
         let mut bytes = [0; MAX_DEFINITION_BYTES];
         let values = RecordedValues { count: 3, ordered: true };
@@ -239,5 +294,20 @@ mod tests {
             0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
         ];
         assert_eq!(bytes[..len], expect);
+    }
+
+    #[test]
+    fn instructions_that_are_far_from_the_first_are_in_stretches_of_their_own() {
+        let far = BlockAccess { instruction: 2, offset: -16, ..BlockAccess::NONE };
+        let accesses = [BlockAccess::NONE, far, BlockAccess { instruction: 3, offset: -12, ..far }];
+        let mut bytes = [0; MAX_DEFINITION_BYTES];
+        let extent = Extent::of(VirtAddr(0x1000), 4);
+        let len = encode_definition(1, extent, RecordedValues::plain(0), &accesses, &mut bytes);
+        assert_eq!(len, 24 + 3 * 24 + 24);
+        let mut stretch = [0; 24];
+        (stretch[0], stretch[16], stretch[17]) = (1, 0xf0, 0x0f);
+        assert_eq!(bytes[24 + 3 * 24..len], stretch);
+        let (definition, _) = Definition::decode(&bytes[..len]).unwrap();
+        assert_eq!(definition.accesses().collect::<Vec<_>>(), accesses);
     }
 }

@@ -95,7 +95,7 @@ impl BasicBlock {
     fn access(&self, access: &BlockAccess, cycle: u64, addr: VirtAddr) -> Access {
         Access {
             cycle: cycle + u64::from(access.instruction),
-            ip: self.addr().offset(access.offset.into()),
+            ip: self.ip(access),
             addr,
             size: access.size.into(),
             kind: access.kind,
@@ -118,7 +118,7 @@ mod tests {
     fn model(accesses: &[BlockAccess], cycle: u64, values: &[u64], fs_base: u64) -> Vec<Access> {
         let mut made = Vec::new();
         let mut make = |by: &BlockAccess, addr: u64, size: u32| {
-            let ip = VirtAddr(ADDR.0 + u64::from(by.offset));
+            let ip = VirtAddr(ADDR.0.wrapping_add_signed(by.offset));
             made.push(Access {
                 cycle: cycle + u64::from(by.instruction),
                 ip,
@@ -201,7 +201,7 @@ mod tests {
             masked in prop::option::weighted(0.3, masked()), displacement: i64,
         ) -> BlockAccess {
             BlockAccess {
-                instruction, offset: instruction * 3, size, kind, base, index, scale, fs, short,
+                instruction, offset: i64::from(instruction) * 30_000 - 40_000, size, kind, base, index, scale, fs, short,
                 repeated: None, masked, data: 0, displacement,
             }
         }

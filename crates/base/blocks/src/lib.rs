@@ -6,7 +6,8 @@
 //! before somebody reads a trace are executions [expanded](BasicBlock::expand) to accesses. So tracer, recorder and file share this
 //! one meaning of a block.
 //!
-//! A block here is one or more basic blocks that ran on into each other: it has one entry, and is left at its end or at a side exit.
+//! A block here is one or more basic blocks that ran on into each other, in one function or in several: it has one entry, and is left at
+//! its end or at a side exit.
 //!
 //! The crate knows nothing of where values come from (`code-cache` plans that), of the buffers they travel in (`buffers`), or of
 //! how a file predicts them (`trace-format`). It makes no system call and needs an allocator for blocks alone, not for definitions.

@@ -116,7 +116,7 @@ impl Capture {
     }
 
     /// As the recorder has it.
-    pub(crate) fn access(&self, instruction: u16, offset: u16) -> BlockAccess {
+    pub(crate) fn access(&self, instruction: u16, offset: i64) -> BlockAccess {
         BlockAccess {
             instruction,
             offset,

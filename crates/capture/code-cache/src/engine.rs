@@ -14,8 +14,9 @@ use crate::check::{CheckSite, Checked};
 use crate::code_pages::CodePages;
 use crate::emit::{Around, ENTRY_BYTES, Emitted, Link, TooFar, emit, emit_probe, emit_way};
 use crate::exit_reason::{CHECK_DONE, EXIT_KINDS, EXIT_LINK, EXIT_MISS, EXIT_STOP};
-use crate::place::{CachedBlock, Front, Place, Recording};
-use crate::plan::{MAX_EXITS, Plan};
+use crate::paths::PathSearch;
+use crate::place::{CachedBlock, Front, Place, Recording, ShorterBlock, Stretch};
+use crate::plan::{End, MAX_PATH_EXITS, Plan};
 use crate::processor;
 use crate::table::BranchTable;
 
@@ -105,9 +106,17 @@ impl TranslatedAmount {
 
 /// Which code: a block exists once for each mode that needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct CodeKey {
-    addr: u64,
-    mode: Mode,
+pub(crate) struct CodeKey {
+    pub(crate) addr: u64,
+    pub(crate) mode: Mode,
+}
+
+/// Where a block that has a number is.
+#[derive(Clone, Copy, Debug)]
+struct BlockAt {
+    area: u32,
+    /// Its place among the area's.
+    index: u32,
 }
 
 /// What was found last, by address: a program asks for the same few again and again.
@@ -134,7 +143,10 @@ const FOUND: usize = 256;
 pub struct Engine {
     areas: Vec<Area>,
     /// Code by address and mode.
-    blocks: BTreeMap<CodeKey, u64>,
+    pub(crate) blocks: BTreeMap<CodeKey, u64>,
+    /// The blocks by their numbers, from [`FIRST_BLOCK`] on.
+    by_id: Vec<BlockAt>,
+    pub(crate) search: PathSearch,
     /// Some of `blocks`.
     found: [FoundCode; FOUND],
     /// Code for addresses with a stop, as if there was none.
@@ -145,14 +157,14 @@ pub struct Engine {
     /// Functions of the tracer that are called, by their numbers.
     own: Vec<u64>,
     /// Addresses to which branches in code of that kind always leave the cache.
-    stops: BTreeSet<CodeKey>,
+    pub(crate) stops: BTreeSet<CodeKey>,
     /// Bytes of code of the program that were translated, and blocks: for the tracer's own counters.
     translated: TranslatedAmount,
-    task: Task,
-    flow: Flow,
+    pub(crate) task: Task,
+    pub(crate) flow: Flow,
     /// Checked instructions, by their numbers.
     sites: Vec<CheckSite>,
-    pages: CodePages,
+    pub(crate) pages: CodePages,
 }
 
 impl Default for Engine {
@@ -167,6 +179,8 @@ impl Engine {
         Self {
             areas: Vec::new(),
             blocks: BTreeMap::new(),
+            by_id: Vec::new(),
+            search: PathSearch::new(),
             found: [FoundCode::NONE; FOUND],
             after_stops: BTreeMap::new(),
             links: Vec::new(),
@@ -312,6 +326,8 @@ impl Engine {
             && let Some(table) = self.tables.get(mode as usize).and_then(Option::as_ref)
         {
             table.remove(addr);
+            // A long path may go there without looking.
+            self.forget_paths(|block| block.executed(None).skip(1).any(|ip| ip == addr));
         }
     }
 
@@ -343,9 +359,6 @@ impl Engine {
         stop: bool,
         environment: &mut impl Environment,
     ) -> Result<u64, Untranslatable> {
-        if self.next_id + MAX_EXITS as u32 >= 1 << ID_BITS {
-            return Err(Untranslatable::Full);
-        }
         let mut bytes = [0u8; READ_BYTES];
         let len = self.pages.read(addr, &mut bytes, environment);
         let bytes = bytes.get(..len).unwrap_or(&[]);
@@ -353,11 +366,45 @@ impl Engine {
         let task = (mode == Mode::Record).then_some(self.task);
         let mut plan = Plan::new(addr, bytes, limit, (task, self.flow), |at| environment.is_stop(at))
             .ok_or(Untranslatable::Unreadable)?;
+        if stop {
+            plan.make_special();
+        }
+        let is_own = stop && environment.is_own(addr);
+        let from = self.links.len();
+        let start = self.append(&mut plan, mode, is_own, environment)?;
+        let known = if stop || !environment.is_stop(addr) { &mut self.blocks } else { &mut self.after_stops };
+        known.insert(CodeKey { addr, mode }, start);
+        self.set_links(from);
+        Ok(start)
+    }
+
+    /// Links from that number on, to code that exists, are set at once.
+    pub(crate) fn set_links(&mut self, from: usize) {
+        for number in from..self.links.len() {
+            let Some(link) = self.links.get(number).copied() else { break };
+            if let Some(&code) = self.blocks.get(&CodeKey { addr: link.target, mode: link.mode }) {
+                self.set_link(Via(number as u32), code);
+            }
+        }
+    }
+
+    /// Writes a block into the cache, and makes known what it is. Nothing leads to it yet.
+    pub(crate) fn append(
+        &mut self,
+        plan: &mut Plan,
+        mode: Mode,
+        is_own: bool,
+        environment: &mut impl Environment,
+    ) -> Result<u64, Untranslatable> {
+        if self.next_id + MAX_PATH_EXITS as u32 >= 1 << ID_BITS {
+            return Err(Untranslatable::Full);
+        }
+        let addr = plan.addr;
         let index = self.area(addr).ok_or(Untranslatable::Full)?;
         let id = self.next_id;
         let at = self.areas.get(index).ok_or(Untranslatable::Full)?.next;
         let ways = self.tables.get(mode as usize).and_then(Option::as_ref).map_or(0, BranchTable::ways);
-        let own = (stop && environment.is_own(addr)).then_some(self.own.len() as u32);
+        let own = is_own.then_some(self.own.len() as u32);
         if own.is_some() {
             self.own.push(addr);
         }
@@ -369,20 +416,19 @@ impl Engine {
         let next_site = self.sites.len() as u32;
         let rotates = marks.is_some() && processor::rotates();
         let around = Around { mode, id, at, ways, next_link, stop: own, next_site, marks, rotates };
-        if stop {
-            plan.make_special();
-        }
         let emitted = loop {
-            match emit(&plan, bytes, &around) {
+            match emit(plan, &around) {
                 Ok(emitted) => break emitted,
-                Err(TooFar(0)) if plan.end == crate::plan::End::Special => {
+                Err(TooFar(0)) if plan.end == End::Special => {
                     return Err(Untranslatable::Full);
                 }
                 Err(TooFar(0)) => plan.make_special(),
                 Err(TooFar(step)) => plan.shorten(step),
             }
         };
-        let Emitted { code, block, links, sites } = emitted;
+        let Emitted { code, mut block, links, sites } = emitted;
+        let shorter = |&exit: &u16| ShorterBlock { instructions: exit + 1, values: plan.before(exit).0 };
+        block.exits = plan.exits.iter().map(shorter).collect();
         if code.len() > MAX_BLOCK_BYTES {
             return Err(Untranslatable::Full);
         }
@@ -405,6 +451,9 @@ impl Engine {
                 }
                 self.next_id += 1;
             }
+            let of_area = self.areas.get(index).map_or(0, |area| area.blocks.len());
+            let at = BlockAt { area: index as u32, index: of_area as u32 };
+            self.by_id.resize((self.next_id - FIRST_BLOCK) as usize, at);
         }
         let start = block.code;
         self.translated.program_bytes += u64::from(block.covered);
@@ -414,17 +463,92 @@ impl Engine {
         area.blocks.push(block);
         self.links.extend(links);
         self.sites.extend(sites);
-        let known = if stop || !environment.is_stop(addr) { &mut self.blocks } else { &mut self.after_stops };
-        known.insert(CodeKey { addr, mode }, start);
-        // Links to code that exists are set at once.
-        let from = around.next_link as usize;
-        for number in from..self.links.len() {
-            let Some(link) = self.links.get(number).copied() else { break };
-            if let Some(&code) = self.blocks.get(&CodeKey { addr: link.target, mode: link.mode }) {
+        Ok(start)
+    }
+
+    pub(crate) fn links_len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// The block whose code that is was made of these stretches.
+    pub(crate) fn make_path(&mut self, code: u64, stretches: Vec<Stretch>) {
+        if let Some(area) = self.areas.iter_mut().find(|area| area.contains(code))
+            && let Some(block) = area.blocks.last_mut().filter(|block| block.code == code)
+        {
+            block.stretches = stretches.into_boxed_slice();
+        }
+    }
+
+    /// The block of that number, and which of its shorter ones that is.
+    pub(crate) fn numbered(&self, id: u32) -> Option<(&CachedBlock, Option<usize>)> {
+        let at = self.by_id.get(id.checked_sub(FIRST_BLOCK)? as usize)?;
+        let block = self.areas.get(at.area as usize)?.blocks.get(at.index as usize)?;
+        Some((block, (id - block.id).checked_sub(1).map(|exit| exit as usize)))
+    }
+
+    /// The block whose code that is.
+    pub(crate) fn block_at(&self, code: u64) -> Option<&CachedBlock> {
+        self.areas.iter().find(|area| area.contains(code))?.block(code)
+    }
+
+    /// From now on branches to these addresses lead to other code for them.
+    pub(crate) fn replace(&mut self, codes: &BTreeMap<CodeKey, u64>) {
+        self.found = [FoundCode::NONE; FOUND];
+        for (&key, &code) in codes {
+            self.blocks.insert(key, code);
+            let Some(table) = self.tables.get(key.mode as usize).and_then(Option::as_ref) else { continue };
+            let entry = code - ENTRY_BYTES;
+            let area = self.areas.iter_mut().find(|area| area.contains(code) && area.has_room());
+            if table.replace(key.addr, entry)
+                && let Some(area) = area
+            {
+                let way = area.append_entry(|at| emit_way(at, key.addr, entry, table.probe()));
+                table.set_way(key.addr, way);
+            }
+        }
+        for number in 0..self.links.len() {
+            let Some(link) = self.links.get(number) else { break };
+            if let Some(&code) = codes.get(&CodeKey { addr: link.target, mode: link.mode }) {
                 self.set_link(Via(number as u32), code);
             }
         }
-        Ok(start)
+    }
+
+    /// Forgets long paths.
+    fn forget_paths(&mut self, is_gone: impl Fn(&CachedBlock) -> bool) {
+        let code = |key: &CodeKey| self.blocks.get(key).copied();
+        let is_gone = |key: &CodeKey| code(key).and_then(|code| self.block_at(code)).is_some_and(&is_gone);
+        let gone: BTreeSet<CodeKey> = self.search.paths().filter(is_gone).collect();
+        self.forget(&gone);
+    }
+
+    /// Forgets code: nothing leads to it any more.
+    fn forget(&mut self, gone: &BTreeSet<CodeKey>) {
+        if gone.is_empty() {
+            return;
+        }
+        self.found = [FoundCode::NONE; FOUND];
+        for key in gone {
+            self.blocks.remove(key);
+            self.search.forget(key.addr);
+            if let Some(table) = self.tables.get(key.mode as usize).and_then(Option::as_ref) {
+                table.remove(key.addr);
+            }
+        }
+        for link in &self.links {
+            if gone.contains(&CodeKey { addr: link.target, mode: link.mode }) {
+                write_slot(link.slot, link.way_out);
+                let distance = link.stub.wrapping_sub(link.distance + 4) as i64;
+                if let Ok(distance) = i32::try_from(distance) {
+                    write_distance(link.distance, distance);
+                }
+            }
+        }
+    }
+
+    /// Whether the code at an address of the cache was made of code in that range of the program.
+    pub fn is_of(&self, rip: u64, start: u64, end: u64) -> bool {
+        self.block_at(rip).is_some_and(|block| block.is_of(start, end))
     }
 
     /// What the trap instruction before `rip` means; `None` where it is none of the cache's.
@@ -489,37 +613,12 @@ impl Engine {
         let mut gone = BTreeSet::new();
         let first = |addr| CodeKey { addr, mode: Mode::Record };
         for (&key, &code) in self.blocks.range(first(from)..first(end)) {
-            let len = self
-                .areas
-                .iter()
-                .find(|area| area.contains(code))
-                .and_then(|area| area.block(code))
-                .map_or(0, |block| u64::from(block.covered));
-            if key.addr + len > start {
+            if self.block_at(code).is_some_and(|block| block.is_of(start, end)) {
                 gone.insert(key);
             }
         }
-        if gone.is_empty() {
-            return;
-        }
-        self.found = [FoundCode::NONE; FOUND];
-        for key in &gone {
-            self.blocks.remove(key);
-            if let Some(table) = self.tables.get(key.mode as usize).and_then(Option::as_ref) {
-                table.remove(key.addr);
-            }
-        }
-        for link in &self.links {
-            if (from..end).contains(&link.target)
-                && gone.contains(&CodeKey { addr: link.target, mode: link.mode })
-            {
-                write_slot(link.slot, link.way_out);
-                let distance = link.stub.wrapping_sub(link.distance + 4) as i64;
-                if let Ok(distance) = i32::try_from(distance) {
-                    write_distance(link.distance, distance);
-                }
-            }
-        }
+        self.forget(&gone);
+        self.forget_paths(|block| block.is_of(start, end));
     }
 }
 

@@ -4,6 +4,9 @@
 //! if that was not taken, after a jump at the jump's target. A loop of one block is repeated a few times. Where a branch goes
 //! the other way, code after the block (a *side exit*) makes what was executed a shorter block and leaves.
 //!
+//! What is executed again and again in the same order becomes one block, a *long path*, through branches that are taken, calls and returns
+//! (`paths`). It takes the place of the block that it begins with.
+//!
 //! A block is decoded once (`plan`): which registers must be kept so that the addresses of all its accesses follow
 //! (one value serves all accesses whose registers differ from it by a constant), and where a register is free to point
 //! into the buffer. Then it is written into the cache (`emit`): the program's own instructions, and between them a few
@@ -37,6 +40,7 @@ mod exit_reason;
 #[cfg(test)]
 mod listing;
 mod marks;
+mod paths;
 mod place;
 mod plan;
 mod processor;
@@ -49,5 +53,6 @@ pub use call_site::{CallSite, SPECIAL_INSTRUCTION, SYSTEM_CALL};
 pub use check::{Checked, CheckedAccess};
 pub use engine::{Defined, Engine, Environment, Exit, TranslatedAmount, Trap, Untranslatable, Via};
 pub use marks::{LINE_BYTES, LOADS, Marks, STORES};
+pub use paths::Sample;
 pub use place::{Front, Place, Record};
 pub use slot::FS_SPILL;

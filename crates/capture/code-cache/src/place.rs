@@ -73,7 +73,7 @@ pub struct Front {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CachedStep {
     /// Its distance in the program from the block's address.
-    pub(crate) offset: u16,
+    pub(crate) offset: i64,
     /// The distance of its copy from the block's code.
     pub(crate) at: u16,
 }
@@ -125,6 +125,20 @@ impl PartAt {
     pub(crate) const NONE: Self = Self { distance: 0, aside: 0 };
 }
 
+/// A stretch of the program's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// What a block is where it is left early.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShorterBlock {
+    pub(crate) instructions: u16,
+    pub(crate) values: u8,
+}
+
 /// A block in the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct CachedBlock {
@@ -132,9 +146,14 @@ pub(crate) struct CachedBlock {
     pub(crate) code: u64,
     pub(crate) id: u32,
     pub(crate) values: u8,
-    /// The distance in the program of what comes after its last instruction, and of the end of them all.
-    pub(crate) len: u16,
+    /// The address in the program of what comes after its last instruction.
+    pub(crate) next: u64,
+    /// The bytes of the program from its address on that it was made of.
     pub(crate) covered: u16,
+    /// What a long path was made of instead.
+    pub(crate) stretches: Box<[Stretch]>,
+    /// The shorter blocks that it is where it is left early.
+    pub(crate) exits: Box<[ShorterBlock]>,
     pub(crate) steps: Box<[CachedStep]>,
     pub(crate) scratch: Box<[ScratchRange]>,
     pub(crate) pointers: Box<[PointerRange]>,
@@ -145,6 +164,8 @@ pub(crate) struct CachedBlock {
     /// The distance of the code after the last instruction, where a system call returns to; zero: it is none.
     pub(crate) after: u16,
     pub(crate) parts: [PartAt; 2],
+    /// The same of returns and calls in the middle of a long path, each with its instruction.
+    pub(crate) inner_parts: Box<[(u16, PartAt)]>,
     /// Whether it is a repeated string instruction, and the values written before it.
     pub(crate) repeated: Option<u8>,
     /// Where recording code looks at the program's memory, and how many instructions are executed there.
@@ -194,7 +215,7 @@ impl CachedBlock {
         }
         let trap = self.traps.iter().find(|trap| self.code + u64::from(trap.distance) == addr)?;
         let step = self.steps.get(usize::from(trap.instruction))?;
-        Some((self.addr + u64::from(step.offset), Some(self.code + u64::from(step.at))))
+        Some((self.addr.wrapping_add_signed(step.offset), Some(self.code + u64::from(step.at))))
     }
 
     pub(crate) fn front(&self, addr: u64) -> Option<Front> {
@@ -216,7 +237,21 @@ impl CachedBlock {
 
     /// The program's own address of an instruction; after the last one where the block ends.
     fn native(&self, index: usize) -> u64 {
-        self.addr + u64::from(self.steps.get(index).map_or(self.len, |step| step.offset))
+        self.steps.get(index).map_or(self.next, |step| self.addr.wrapping_add_signed(step.offset))
+    }
+
+    /// The addresses of the instructions that an execution of the whole block has, or of the shorter one of that number.
+    pub(crate) fn executed(&self, exit: Option<usize>) -> impl Iterator<Item = u64> {
+        let shorter = |exit: usize| self.exits.get(exit).map_or(0, |own| usize::from(own.instructions));
+        let count = exit.map_or(self.steps.len(), shorter);
+        self.steps.iter().take(count).map(|step| self.addr.wrapping_add_signed(step.offset))
+    }
+
+    /// Whether it was made of code in that range.
+    pub(crate) fn is_of(&self, start: u64, end: u64) -> bool {
+        let all = [Stretch { start: self.addr, end: self.addr + u64::from(self.covered) }];
+        let own = if self.stretches.is_empty() { &all[..] } else { &self.stretches };
+        own.iter().any(|own| own.start < end && own.end > start)
     }
 
     pub(crate) fn place(&self, addr: u64) -> Place {
@@ -285,6 +320,10 @@ impl CachedBlock {
         let last = self.steps.len().saturating_sub(1);
         if let Some(part) = self.parts.iter().find(|part| part.distance != 0 && part.distance == distance) {
             return at(last, part.aside, last);
+        }
+        let inner = |part: &&(u16, PartAt)| part.1.distance == distance;
+        if let Some(&(step, part)) = self.inner_parts.iter().find(inner) {
+            return at(step.into(), part.aside, step.into());
         }
         if let Some(copy) = self.copies.iter().find(|copy| copy.distance == distance) {
             return at(copy.instruction.into(), 0, copy.instruction.into());

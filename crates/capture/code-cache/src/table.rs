@@ -147,6 +147,15 @@ impl BranchTable {
         }
     }
 
+    /// Other code for a target that is entered. `false`: it is not.
+    pub(crate) fn replace(&self, target: u64, code: u64) -> bool {
+        let found =
+            |index| self.pair(index).filter(|(tag, _)| tag.load(Ordering::Relaxed) == target.wrapping_neg());
+        let Some((_, place)) = Self::places(target).find_map(found) else { return false };
+        place.store(code, Ordering::Release);
+        true
+    }
+
     /// Makes a target match nothing. The way may be another one's, which is searched for from now on.
     pub(crate) fn remove(&self, target: u64) {
         self.set_way(target, self.probe_word().load(Ordering::Relaxed));

@@ -20,7 +20,7 @@ use common::{events, fixed, open};
 fn block(number: u64) -> SharedBlock {
     let access = |place: u64| BlockAccess {
         instruction: place as u16,
-        offset: 4 * place as u16,
+        offset: 4 * place as i64,
         base: (place % 2) as u8,
         size: 1 << ((number + place) % 4),
         kind: if place == 1 { AccessKind::Store } else { AccessKind::Load },

@@ -140,7 +140,7 @@ impl BlockSteps {
         let block: &BasicBlock = &known.all()[number as usize];
         let first_step = steps.len();
         for &first in block.accesses() {
-            let ip = block.addr().offset(first.offset.into());
+            let ip = block.ip(&first);
             let access =
                 Access { cycle: 0, ip, addr: VirtAddr(0), size: first.size.into(), kind: first.kind };
             let seen = stacks.look(at, ip);

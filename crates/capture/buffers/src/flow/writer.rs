@@ -105,6 +105,13 @@ impl Live {
         }
     }
 
+    /// Shows what the buffer holds: whole entries.
+    pub fn look<R>(&self, pool: &Pool, act: impl FnOnce(&[[u8; 8]]) -> R) -> Option<R> {
+        let buffer = pool.buffer(self.buffer() as usize)?;
+        // SAFETY: what is filled of this thread's own buffer, which nobody writes meanwhile.
+        Some(act(unsafe { core::slice::from_raw_parts(buffer.start().cast(), self.filled() / 8) }))
+    }
+
     /// Hands the buffer over. Returns whether there was one. The thread has none then, and its position is `nowhere`.
     pub fn submit(&self, pool: &Pool, nowhere: u64) -> bool {
         let Some(buffer) = pool.buffer(self.buffer() as usize) else { return false };

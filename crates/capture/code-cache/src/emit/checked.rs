@@ -76,7 +76,7 @@ impl BlockEmitter<'_> {
             }
             let step = steps.get(usize::from(index)).copied().unwrap_or(CachedStep { offset: 0, at: 0 });
             sites.push(CheckSite {
-                addr: self.plan.addr + u64::from(step.offset),
+                addr: self.plan.addr.wrapping_add_signed(step.offset),
                 resume: self.start + u64::from(step.at),
                 after: end.unwrap_or(0),
                 hit,

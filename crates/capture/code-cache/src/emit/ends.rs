@@ -26,10 +26,8 @@ impl BlockEmitter<'_> {
                 self.link_to(next);
             }
             End::CountBranch(target) => {
-                let own = plan.steps.last().map_or(&[][..], |step| {
-                    let from = usize::from(step.offset);
-                    self.bytes.get(from..from + step.instruction.len_bytes() - 1).unwrap_or(&[])
-                });
+                let own = plan.bytes_of(plan.steps.len().saturating_sub(1));
+                let own = own.split_last().map_or(&[][..], |(_, opcode)| opcode);
                 let ways = self.code.count_branch(own);
                 self.link_to(target);
                 self.code.other_way(ways);
@@ -80,7 +78,10 @@ impl BlockEmitter<'_> {
                     self.code.lea(Gpr::RSP, Gpr::RSP, i32::from(bytes));
                 }
             }
-            _ => self.target().ok_or(TooFar(plan.steps.len().saturating_sub(1)))?,
+            _ => {
+                let last = plan.steps.len().saturating_sub(1);
+                self.target(last).ok_or(TooFar(last))?;
+            }
         }
         if plan.end == End::CallIndirect {
             self.block.parts[1] = part(self.distance());
@@ -92,20 +93,20 @@ impl BlockEmitter<'_> {
     }
 
     /// Pushes the native return address by one instruction: as a number, or from a word after the block.
-    fn push_return(&mut self, next: u64) {
+    pub(super) fn push_return(&mut self, next: u64) {
         match i32::try_from(next as i64) {
             Ok(small) => self.code.push_number(small),
             Err(_) => {
                 let distance = self.code.push_word();
-                self.pushed = Some(PushedWord { address: next, distance });
+                self.pushed.push(PushedWord { address: next, distance });
             }
         }
     }
 
-    /// Moves what an indirect branch names into rcx.
-    fn target(&mut self) -> Option<()> {
+    /// Moves what the indirect branch of that number names into rcx.
+    pub(super) fn target(&mut self, index: usize) -> Option<()> {
         let rcx = Gpr::RCX.number();
-        let instruction = self.plan.steps.last()?.instruction;
+        let instruction = self.plan.steps.get(index)?.instruction;
         if instruction.target_register() != Some(rcx) {
             self.code.put(&instruction.target_loaded(rcx, self.code.here())?);
         }

@@ -122,7 +122,7 @@ pub(crate) struct Around {
 }
 
 /// Writes a block.
-pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted, TooFar> {
+pub(crate) fn emit(plan: &Plan, around: &Around) -> Result<Emitted, TooFar> {
     let mut code = Assembler::new(around.at);
     code.align(8, ENTRY_BYTES);
     code.load_gs(Gpr::RDX, SPILL_RDX);
@@ -139,8 +139,10 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
         code: start,
         id: around.id,
         values: plan.words() as u8,
-        len: plan.len,
+        next: plan.next(),
         covered: plan.covered(),
+        stretches: Box::new([]),
+        exits: Box::new([]),
         steps: Box::new([]),
         scratch: Box::new([]),
         pointers: Box::new([]),
@@ -149,6 +151,7 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
         recording,
         after: 0,
         parts: [PartAt::NONE; 2],
+        inner_parts: Box::new([]),
         repeated: None,
         looks: Box::new([]),
         copies: Box::new([]),
@@ -156,14 +159,14 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
     };
     let mut emitter = BlockEmitter {
         plan,
-        bytes,
         around,
         recording,
         code,
         start,
         block: &mut block,
         links: Vec::new(),
-        pushed: None,
+        pushed: Vec::new(),
+        inner_parts: Vec::new(),
         taken: Vec::new(),
         pointers: Vec::new(),
         exits: Vec::new(),
@@ -171,7 +174,8 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
     };
     let steps = emitter.steps()?;
     let sites = emitter.sites(&steps)?;
-    let BlockEmitter { code, links, pointers, .. } = emitter;
+    let BlockEmitter { code, links, pointers, inner_parts, .. } = emitter;
+    block.inner_parts = inner_parts.into_boxed_slice();
     block.pointers = pointers.into_boxed_slice();
     block.steps = steps.into_boxed_slice();
     Ok(Emitted { code, block, links, sites })
@@ -194,15 +198,15 @@ struct TakenBranch {
 
 struct BlockEmitter<'a> {
     plan: &'a Plan,
-    /// The program's code from the block's address on.
-    bytes: &'a [u8],
     around: &'a Around,
     recording: Recording,
     code: Assembler,
     start: u64,
     block: &'a mut CachedBlock,
     links: Vec<Link>,
-    pushed: Option<PushedWord>,
+    pushed: Vec<PushedWord>,
+    /// See [`CachedBlock::inner_parts`].
+    inner_parts: Vec<(u16, PartAt)>,
     taken: Vec<TakenBranch>,
     /// See [`CachedBlock::pointers`].
     pointers: Vec<PointerRange>,
@@ -237,9 +241,10 @@ impl BlockEmitter<'_> {
                 break;
             }
             match plan.exits.iter().position(|&exit| usize::from(exit) == index) {
-                Some(exit) => self.branch(exit, &step.instruction),
+                Some(exit) => self.exit(exit, index)?,
                 // A place of its own: whoever steps through the cache counts it.
                 None if plan.is_followed(index) => self.code.nop(),
+                None if plan.is_followed_call(index) => self.push_return(step.instruction.next()),
                 None => self.copy(index)?,
             }
             self.ends.push(self.code.here());
@@ -370,9 +375,7 @@ impl BlockEmitter<'_> {
     /// Copies an instruction, with its relative displacement made for the new place.
     fn copy(&mut self, index: usize) -> Result<(), TooFar> {
         let Some(step) = self.plan.steps.get(index) else { return Ok(()) };
-        let from = usize::from(step.offset);
-        let own = self.bytes.get(from..from + step.instruction.len_bytes());
-        let moved = own.and_then(|own| step.instruction.moved(own, self.code.here()));
+        let moved = step.instruction.moved(self.plan.bytes_of(index), self.code.here());
         self.code.put(&moved.ok_or(TooFar(index))?);
         Ok(())
     }

@@ -1,43 +1,92 @@
-//! Side exits: branches in the middle of a block, which the block goes on after as if they were not taken.
+//! Side exits: branches in the middle of a block, which the block goes on after one way, and returns in the middle of a long path.
 //!
-//! Where one is taken, what was executed is a shorter block with a number of its own, whose header is written after the main code.
+//! Where one goes another way, what was executed is a shorter block with a number of its own, whose header is written after the main code.
 
 use buffers::flow::POSITION_AT;
-use x86::Instruction;
+use x86::Transfer;
 
-use super::{BlockEmitter, TakenBranch, condition};
+use super::{BlockEmitter, TakenBranch, TooFar, condition};
 use crate::assembler::JumpWhen;
-use crate::place::Recording;
+use crate::place::{PartAt, Recording};
 use crate::register::Gpr;
-use crate::slot::SPILL_SCRATCH;
+use crate::slot::{SPILL_RCX, SPILL_RDX, SPILL_SCRATCH, aside};
 
 impl BlockEmitter<'_> {
-    /// A branch in the middle.
-    pub(super) fn branch(&mut self, exit: usize, instruction: &Instruction) {
-        let other_way = u8::from(self.plan.repeats(instruction));
-        let when = JumpWhen::Condition(condition(instruction) ^ other_way);
+    /// A branch in the middle, or a return.
+    pub(super) fn exit(&mut self, exit: usize, index: usize) -> Result<(), TooFar> {
+        let plan = self.plan;
+        let Some(step) = plan.steps.get(index) else { return Ok(()) };
+        let Some(target) = plan.exit_target(index) else { return self.compare(exit, index) };
+        let other_way = u8::from(plan.is_taken(index));
+        let when = JumpWhen::Condition(condition(&step.instruction) ^ other_way);
         if self.recording != Recording::Values {
-            self.link(when, self.plan.exit_target(instruction));
-            return;
+            self.link(when, target);
+            return Ok(());
         }
         let distance = self.code.jump(when);
         self.taken.push(TakenBranch { exit, distance });
+        Ok(())
     }
 
-    /// Where branches in the middle are taken: what is executed becomes a block of its own.
+    /// A return in the middle of a long path, or another indirect branch: goes on where the path does, or by the look-up.
+    fn compare(&mut self, exit: usize, index: usize) -> Result<(), TooFar> {
+        let plan = self.plan;
+        let Some(step) = plan.steps.get(index) else { return Ok(()) };
+        let expected = plan.addr_of(index + 1).unwrap_or(0);
+        self.code.store_gs(SPILL_RCX, Gpr::RCX);
+        self.code.store_gs(SPILL_RDX, Gpr::RDX);
+        self.inner_part(index);
+        match step.instruction.transfer() {
+            Transfer::Return(bytes) => {
+                self.code.pop(Gpr::RCX);
+                if bytes > 0 {
+                    self.code.lea(Gpr::RSP, Gpr::RSP, i32::from(bytes));
+                }
+            }
+            _ => self.target(index).ok_or(TooFar(index))?,
+        }
+        if step.instruction.transfer() == Transfer::CallIndirect {
+            self.inner_part(index);
+            self.push_return(step.instruction.next());
+        }
+        self.code.number(Gpr::RDX, expected.wrapping_neg());
+        self.code.add_to_rcx(Gpr::RDX);
+        let is_it = self.code.jump_if_rcx_is_zero();
+        self.code.number(Gpr::RDX, expected);
+        self.code.add_to_rcx(Gpr::RDX);
+        let distance = self.code.jump(JumpWhen::Always);
+        self.taken.push(TakenBranch { exit, distance });
+        self.code.land(is_it);
+        self.code.load_gs(Gpr::RCX, SPILL_RCX);
+        self.code.load_gs(Gpr::RDX, SPILL_RDX);
+        Ok(())
+    }
+
+    /// What stands here makes an access of that instruction.
+    fn inner_part(&mut self, index: usize) {
+        let part = PartAt { distance: self.distance(), aside: aside::INDIRECT };
+        self.inner_parts.push((index as u16, part));
+    }
+
+    /// Where the block is left early: what is executed becomes a block of its own.
     pub(super) fn leave_early(&mut self) {
         for TakenBranch { exit, distance } in core::mem::take(&mut self.taken) {
             self.code.set_distance(distance, self.code.here());
             let plan = self.plan;
             let Some(&index) = plan.exits.get(exit) else { continue };
-            let Some(step) = plan.steps.get(usize::from(index)) else { continue };
             let (values, accesses) = plan.before(index);
             if accesses.is_empty() {
                 self.count(u32::from(index) + 1, false);
             } else {
                 self.commit_shorter(index, values, self.around.id + 1 + exit as u32);
             }
-            self.link_to(plan.exit_target(&step.instruction));
+            match plan.exit_target(index.into()) {
+                Some(target) => self.link_to(target),
+                None => {
+                    self.code.low_half_of_rcx();
+                    self.code.jump_by_table(self.around.ways);
+                }
+            }
         }
     }
 

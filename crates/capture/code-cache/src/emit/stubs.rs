@@ -44,7 +44,7 @@ impl BlockEmitter<'_> {
     /// What a call pushes, and the exit stubs of all links: a jump through a word, the word, and the way out that the word points
     /// to at first.
     pub(super) fn stubs(&mut self) {
-        if let Some(PushedWord { address, distance }) = self.pushed.take() {
+        for PushedWord { address, distance } in core::mem::take(&mut self.pushed) {
             self.code.align(8, 0);
             self.code.set_distance(distance, self.code.here());
             self.code.word(address);

@@ -4,15 +4,24 @@
 //! forwards the block goes on at its target. One header then serves several basic blocks. A loop, which is a block that ends with
 //! a branch or a jump to its own start, is unrolled: its instructions come again after the branch, as if it was taken. Where such a
 //! branch goes the other way, what was executed counts as a shorter block of its own.
+//!
+//! A *long path* goes wherever the program was seen to go ([`Plan::decode_path`]): after branches that were taken, through calls and
+//! returns, into other functions. A return or another indirect branch in it is compared with where it went, and is a side exit otherwise.
 
-use x86::{Disassembler, Examiner, Instruction, MAX_INSTRUCTION_BYTES, Transfer};
+use alloc::vec::Vec;
+use blocks::MAX_INSTRUCTIONS;
+use x86::{Disassembler, Examiner, Instruction, MAX_INSTRUCTION_BYTES, RegisterUse, Transfer};
 
 use super::end::End;
 use super::{Plan, Planned};
 use crate::asked::{Flow, Task};
+use crate::place::Stretch;
+use crate::register::Gpr;
 
 /// Branches after which a block goes on.
 pub(crate) const MAX_EXITS: usize = 7;
+/// As [`MAX_EXITS`], of a long path.
+pub(crate) const MAX_PATH_EXITS: usize = 24;
 /// Of them, those that lead forwards and are all in one turn of a loop.
 pub(super) const FORWARD_EXITS: usize = 3;
 /// After so many instructions it does not.
@@ -38,8 +47,7 @@ impl Plan {
                     return None;
                 }
                 if self.steps.is_empty() {
-                    self.push(&mut examiner, instruction, 0);
-                    self.len = 1;
+                    self.push(&mut examiner, instruction, bytes);
                     self.make_special();
                 }
                 break;
@@ -55,9 +63,8 @@ impl Plan {
             if matches!(end, Some(End::Special | End::Repeat)) && !self.steps.is_empty() {
                 break;
             }
-            self.push(&mut examiner, instruction, offset as u16);
+            self.push(&mut examiner, instruction, bytes.get(offset..).unwrap_or(&[]));
             offset += instruction.len_bytes();
-            self.len = offset as u16;
             if ordered && end.is_none() {
                 self.ordered = true;
                 self.captures.get_or_insert_default();
@@ -96,6 +103,51 @@ impl Plan {
         (!self.steps.is_empty()).then_some(())
     }
 
+    /// Takes the instructions of a path, as far as it can be one block. `None` where there are none.
+    pub(super) fn decode_path(
+        &mut self,
+        path: &[u64],
+        mut read: impl FnMut(u64, &mut [u8]) -> usize,
+        stops: impl Fn(u64) -> bool,
+    ) -> Option<()> {
+        let mut examiner = Examiner::new();
+        for (index, &ip) in path.iter().take(MAX_INSTRUCTIONS).enumerate() {
+            let mut bytes = [0; MAX_INSTRUCTION_BYTES];
+            let len = read(ip, &mut bytes);
+            let bytes = bytes.get(..len).unwrap_or(&[]);
+            let Some(instruction) = Instruction::decode(bytes, ip) else { break };
+            let end = End::of(&instruction);
+            let is_alone = instruction.is_locked()
+                || matches!(end, Some(End::Special | End::Repeat | End::Syscall | End::CountBranch(_)));
+            if is_alone || index > 0 && stops(ip) {
+                break;
+            }
+            self.push(&mut examiner, instruction, bytes);
+            let Some(&next) = path.get(index + 1) else { break };
+            let goes_there = match end {
+                None => instruction.next() == next,
+                Some(End::Jump(target) | End::Call(target)) => target == next,
+                Some(End::Branch(target)) => {
+                    self.exits.push(index as u16);
+                    [target, instruction.next()].contains(&next)
+                }
+                _ => {
+                    self.exits.push(index as u16);
+                    // What it is compared by needs them.
+                    if let Some(step) = self.steps.last_mut() {
+                        step.used |= Gpr::RCX.bit() | Gpr::RDX.bit();
+                    }
+                    true
+                }
+            };
+            if !goes_there || self.exits.len() > MAX_PATH_EXITS {
+                break;
+            }
+        }
+        self.end_at_exit();
+        (!self.steps.is_empty()).then_some(())
+    }
+
     /// Whether basic blocks are joined to this one.
     fn joins(&self) -> bool {
         self.flow == Flow::Accesses
@@ -122,6 +174,25 @@ impl Plan {
         index + 1 < self.steps.len() && self.steps.get(index).is_some_and(is_jump)
     }
 
+    /// Whether that instruction is a call after which the block goes on in what is called.
+    pub(crate) fn is_followed_call(&self, index: usize) -> bool {
+        let is_call = |step: &Planned| matches!(step.instruction.transfer(), Transfer::Call(_));
+        index + 1 < self.steps.len() && self.steps.get(index).is_some_and(is_call)
+    }
+
+    /// The address of the instruction of that number.
+    pub(crate) fn addr_of(&self, index: usize) -> Option<u64> {
+        self.steps.get(index).map(|step| step.instruction.addr())
+    }
+
+    /// The bytes of the instruction of that number.
+    pub(crate) fn bytes_of(&self, index: usize) -> &[u8] {
+        self.steps.get(index).map_or(&[], |step| {
+            let from = usize::from(step.code_at);
+            self.code.get(from..from + step.instruction.len_bytes()).unwrap_or(&[])
+        })
+    }
+
     /// How many turns of the loop that was just decoded one block may have.
     fn turns(&self, limit: usize) -> usize {
         if self.task != Some(Task::Addresses) || self.flow == Flow::Full {
@@ -130,35 +201,48 @@ impl Plan {
         TURNS.min(limit / self.steps.len()).min((MAX_EXITS + 1) / (self.exits.len() + 1))
     }
 
-    /// Where a branch in the middle leads if the block does not go on after it.
-    pub(crate) fn exit_target(&self, branch: &Instruction) -> u64 {
-        if self.repeats(branch) { branch.next() } else { branch.transfer().target().unwrap_or(branch.next()) }
+    /// Where the branch in the middle of that number leads if the block does not go on after it; `None`: the processor knows.
+    pub(crate) fn exit_target(&self, index: usize) -> Option<u64> {
+        let branch = self.steps.get(index)?.instruction;
+        let target = branch.transfer().target()?;
+        Some(if self.is_taken(index) { branch.next() } else { target })
     }
 
-    /// Whether a branch in the middle is one of a loop: after it comes what it leads to.
-    pub(crate) fn repeats(&self, branch: &Instruction) -> bool {
-        branch.transfer().target() == Some(self.addr)
+    /// Whether the block goes on where the branch in the middle of that number leads.
+    pub(crate) fn is_taken(&self, index: usize) -> bool {
+        let target = self.steps.get(index).and_then(|step| step.instruction.transfer().target());
+        target.is_some() && target == self.addr_of(index + 1)
     }
 
-    /// Bytes of the program that its instructions are in.
+    /// Bytes of the program from the block's address on that its instructions are in; nothing of a path that goes elsewhere.
     pub(crate) fn covered(&self) -> u16 {
-        let ends = self.steps.iter().map(|step| step.offset + step.instruction.len_bytes() as u16);
-        ends.max().unwrap_or(self.len).max(self.len)
+        let ends = self.steps.iter().map(|step| step.offset + step.instruction.len_bytes() as i64);
+        u16::try_from(ends.max().unwrap_or(0).max(1)).unwrap_or(0)
     }
 
-    /// A branch or a jump that is the last instruction is the block's end.
+    /// The stretches of the program that its instructions are in, of a path.
+    pub(crate) fn stretches(&self) -> Vec<Stretch> {
+        let mut all: Vec<Stretch> = Vec::new();
+        for step in &self.steps {
+            let (start, end) = (step.instruction.addr(), step.instruction.next());
+            match all.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => all.push(Stretch { start, end }),
+            }
+        }
+        all
+    }
+
+    /// A branch, a call or a return that is the last instruction is the block's end.
     fn end_at_exit(&mut self) {
         let len = self.steps.len();
-        self.exits.retain(|&exit| usize::from(exit) < len);
-        if let (Some(last), Some(&exit)) = (self.steps.last(), self.exits.last())
-            && usize::from(exit) + 1 == len
+        self.exits.retain(|&exit| usize::from(exit) + 1 < len);
+        let last = self.steps.last().and_then(|last| End::of(&last.instruction));
+        if self.end == End::Fall
+            && let Some(end) = last
+            && end != End::Special
         {
-            self.end = End::of(&last.instruction).unwrap_or(End::Fall);
-            self.exits.pop();
-        } else if self.end == End::Fall
-            && let Some(Some(End::Jump(target))) = self.steps.last().map(|last| End::of(&last.instruction))
-        {
-            self.end = End::Jump(target);
+            self.end = end;
         }
     }
 
@@ -169,17 +253,19 @@ impl Plan {
         starts.zip(ends)
     }
 
-    fn push(&mut self, examiner: &mut Examiner, instruction: Instruction, offset: u16) {
+    /// Takes an instruction, whose bytes these begin with.
+    fn push(&mut self, examiner: &mut Examiner, instruction: Instruction, bytes: &[u8]) {
         let registers = examiner.examine(&instruction).registers();
-        self.steps.push(Planned { instruction, offset, used: registers.used, set: registers.set });
+        let offset = instruction.addr().wrapping_sub(self.addr) as i64;
+        let code_at = self.code.len() as u16;
+        self.code.extend_from_slice(bytes.get(..instruction.len_bytes()).unwrap_or(bytes));
+        let RegisterUse { used, set, .. } = registers;
+        self.steps.push(Planned { instruction, offset, code_at, used, set });
     }
 
     /// Makes the block end before that instruction.
     pub(crate) fn truncate(&mut self, len: usize) {
-        if len < self.steps.len()
-            && let Some(last) = len.checked_sub(1).and_then(|last| self.steps.get(last))
-        {
-            self.len = last.offset + last.instruction.len_bytes() as u16;
+        if (1..self.steps.len()).contains(&len) {
             self.end = End::Fall;
             self.steps.truncate(len);
             self.end_at_exit();

@@ -23,7 +23,7 @@ use crate::check::Check;
 use crate::register::{Gpr, KeptRegister};
 
 pub(crate) use self::end::End;
-pub(crate) use self::extent::MAX_EXITS;
+pub(crate) use self::extent::MAX_PATH_EXITS;
 pub(crate) use self::scratch::ScratchRegister;
 
 /// The registers that a repeated string instruction moves, in the order in which they are kept.
@@ -33,7 +33,10 @@ pub(crate) const REPEATED: [Gpr; 3] = [Gpr::RSI, Gpr::RDI, Gpr::RCX];
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
     pub(crate) instruction: Instruction,
-    pub(crate) offset: u16,
+    /// Its distance from the block's address.
+    pub(crate) offset: i64,
+    /// Where its bytes begin among the plan's.
+    pub(crate) code_at: u16,
     /// General registers that it names or uses.
     pub(crate) used: u16,
     /// Those of them that it sets as a whole, without reading them.
@@ -55,16 +58,16 @@ const ORDER_WORDS: usize = 2;
 pub(crate) struct Plan {
     pub(crate) addr: u64,
     pub(crate) steps: Vec<Planned>,
+    /// The bytes of all instructions.
+    pub(crate) code: Vec<u8>,
     pub(crate) values: Vec<KeptValue>,
     pub(crate) accesses: Vec<BlockAccess>,
     pub(crate) end: End,
-    /// Bytes of the program.
-    pub(crate) len: u16,
     /// The instructions before which the flags are dead, a bit each.
     pub(crate) flags_dead: u64,
     /// Registers that point into the buffer, one after the other.
     pub(crate) scratch: Vec<ScratchRegister>,
-    /// Branches in the middle, by their instructions: the block ends there where one is taken.
+    /// Branches and returns in the middle, by their instructions: the block ends there where one goes another way.
     pub(crate) exits: Vec<u16>,
     /// Where the bytes of accesses are recorded, or an order: what is written of its only instruction that accesses memory.
     pub(crate) captures: Option<Vec<Capture>>,
@@ -87,35 +90,60 @@ impl Plan {
         stops: impl Fn(u64) -> bool,
     ) -> Option<Self> {
         let mut plan = Self {
+            captures: (task == Some(Task::Data)).then(Vec::new),
+            checks: matches!(task, Some(Task::Check(_))).then(Vec::new),
+            ..Self::empty(addr, task, flow)
+        };
+        plan.decode(bytes, limit.min(MAX_INSTRUCTIONS), stops)?;
+        plan.complete();
+        Some(plan)
+    }
+
+    /// Plans a long path: the instructions at these addresses, one after the other, as they were executed before. `None` where they are none.
+    pub(crate) fn of_path(
+        path: &[u64],
+        read: impl FnMut(u64, &mut [u8]) -> usize,
+        stops: impl Fn(u64) -> bool,
+    ) -> Option<Self> {
+        let mut plan = Self::empty(*path.first()?, Some(Task::Addresses), Flow::Accesses);
+        plan.decode_path(path, read, stops)?;
+        plan.complete();
+        Some(plan)
+    }
+
+    fn empty(addr: u64, task: Option<Task>, flow: Flow) -> Self {
+        Self {
             addr,
             steps: Vec::with_capacity(16),
+            code: Vec::with_capacity(64),
             values: Vec::with_capacity(16),
             accesses: Vec::with_capacity(32),
             end: End::Fall,
-            len: 0,
             flags_dead: 0,
             scratch: Vec::new(),
             exits: Vec::new(),
-            captures: (task == Some(Task::Data)).then(Vec::new),
-            checks: matches!(task, Some(Task::Check(_))).then(Vec::new),
+            captures: None,
+            checks: None,
             ordered: false,
             task,
             flow,
-        };
-        plan.decode(bytes, limit.min(MAX_INSTRUCTIONS), stops)?;
-        loop {
-            if plan.find_values() && (!plan.records() || plan.find_scratch()) {
-                break;
-            }
-            let shorter = (plan.steps.len() / 2).max(1);
-            if shorter == plan.steps.len() {
-                plan.make_special();
-                break;
-            }
-            plan.truncate(shorter);
         }
-        plan.find_dead_flags();
-        Some(plan)
+    }
+
+    /// Plans what follows from the instructions; there may be fewer of them then.
+    fn complete(&mut self) {
+        loop {
+            if self.find_values() && (!self.records() || self.find_scratch()) {
+                break;
+            }
+            let shorter = (self.steps.len() / 2).max(1);
+            if shorter == self.steps.len() {
+                self.make_special();
+                break;
+            }
+            self.truncate(shorter);
+        }
+        self.find_dead_flags();
     }
 
     /// Whether an execution of it is written.
@@ -126,7 +154,7 @@ impl Plan {
 
     /// The address after it.
     pub(crate) fn next(&self) -> u64 {
-        self.addr.wrapping_add(u64::from(self.len))
+        self.steps.last().map_or(self.addr, |last| last.instruction.next())
     }
 
     /// Leaves the one instruction to the tracer.

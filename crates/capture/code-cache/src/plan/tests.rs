@@ -4,6 +4,7 @@ use blocks::NO_VALUE;
 
 use super::extent::{FORWARD_EXITS, TURNS};
 use super::*;
+use crate::place::Stretch;
 use alloc::vec;
 use proptest::prelude::*;
 
@@ -61,11 +62,7 @@ fn a_loop_has_several_turns_in_a_block() {
     assert_eq!((plan.steps.len(), plan.end), (4 * TURNS, End::Branch(AT)));
     assert_eq!(plan.exits, [3, 7, 11]);
     assert_eq!(plan.next(), AT + 11);
-    assert!(
-        plan.exits
-            .iter()
-            .all(|&exit| { plan.exit_target(&plan.steps[usize::from(exit)].instruction) == AT + 11 })
-    );
+    assert!(plan.exits.iter().all(|&exit| { plan.exit_target(exit.into()) == Some(AT + 11) }));
     // One value: the others follow.
     assert_eq!((plan.values.len(), plan.commit()), (1, 0));
     let displacements: Vec<i64> = plan.accesses.iter().map(|access| access.displacement).collect();
@@ -112,7 +109,7 @@ fn a_block_goes_on_where_a_jump_leads() {
     let code = [0x48, 0xff, 0x06, 0xeb, 2, 0x0f, 0x0b, 0x48, 0xff, 0x46, 8, 0xc3];
     let padded = [&code[..], &[0x90; 16]].concat();
     let mut followed = plan(&padded, Some(Task::Addresses));
-    let offsets: Vec<u16> = followed.steps.iter().map(|step| step.offset).collect();
+    let offsets: Vec<i64> = followed.steps.iter().map(|step| step.offset).collect();
     assert_eq!((offsets.as_slice(), followed.end), (&[0, 3, 7, 11][..], End::Return(0)));
     let is_followed: Vec<bool> = (0..4).map(|index| followed.is_followed(index)).collect();
     assert_eq!(is_followed, [false, true, false, false]);
@@ -125,6 +122,65 @@ fn a_block_goes_on_where_a_jump_leads() {
     let stopped = Plan::new(AT, &padded, MAX_INSTRUCTIONS, (None, Flow::Accesses), |at| at == AT + 7);
     let stopped = stopped.expect("it is code");
     assert_eq!((stopped.steps.len(), stopped.end), (2, End::Jump(AT + 7)));
+}
+
+/// A loop that calls a function: call; mov [rsi], rax; jmp the start.
+const CALLER: [u8; 10] = [0xe8, 0xfb, 0x0f, 0, 0, 0x48, 0x89, 0x06, 0xeb, 0xf6];
+/// What it calls: mov rcx, [rdi]; test ecx, ecx; jne over ud2; ret.
+const CALLED: [u8; 10] = [0x48, 0x8b, 0x0f, 0x85, 0xc9, 0x75, 2, 0x0f, 0x0b, 0xc3];
+const CALLED_AT: u64 = AT + 0x1000;
+
+fn path(path: &[u64]) -> Option<Plan> {
+    let read = |addr: u64, into: &mut [u8]| {
+        let (code, at) = if addr >= CALLED_AT { (CALLED, CALLED_AT) } else { (CALLER, AT) };
+        let code = code.get((addr - at) as usize..).unwrap_or(&[]);
+        into.iter_mut().zip(code).for_each(|(to, &from)| *to = from);
+        code.len().min(into.len())
+    };
+    Plan::of_path(path, read, |_| false)
+}
+
+#[test]
+fn a_path_goes_through_calls_returns_and_branches_that_are_taken() {
+    let [load, test, jne, ret] = [0, 3, 5, 9].map(|offset| CALLED_AT + offset);
+    let way = [AT, load, test, jne, ret, AT + 5, AT + 8, AT, load];
+    let mut plan = path(&way).expect("it is code");
+    assert_eq!((plan.steps.len(), plan.end, plan.next()), (9, End::Fall, test));
+    assert_eq!(plan.exits, [3, 4]);
+    assert_eq!([3, 4].map(|exit| plan.exit_target(exit)), [Some(CALLED_AT + 7), None]);
+    assert!(plan.is_taken(3) && plan.is_followed_call(0) && plan.is_followed(6) && plan.is_followed_call(7));
+    let made: Vec<(u16, i64, i64)> =
+        plan.accesses.iter().map(|access| (access.instruction, access.offset, access.displacement)).collect();
+    // The stack pointer is kept once.
+    assert_eq!(made, [(0, 0, -8), (1, 0x1000, 0), (4, 0x1009, -8), (5, 5, 0), (7, 0, -8), (8, 0x1000, 0)]);
+    assert_eq!(plan.values.len(), 3);
+    let stretch = |start: u64, end: u64| Stretch { start, end };
+    let called = [stretch(load, CALLED_AT + 7), stretch(ret, ret + 1)];
+    let again = [stretch(AT, AT + 5), stretch(load, test)];
+    let expect = [&[stretch(AT, AT + 5)][..], &called, &[stretch(AT + 5, AT + 10)], &again].concat();
+    assert_eq!(plan.stretches(), expect);
+    // Neither register is the scratch register where the return is compared.
+    assert!(plan.scratch.iter().all(|own| own.register != Gpr::RCX || own.to < 1));
+    for (len, end) in [(5, End::Return(0)), (4, End::Branch(ret)), (1, End::Call(load)), (7, End::Jump(AT))] {
+        let mut plan = plan.clone();
+        plan.shorten(len);
+        assert_eq!((plan.steps.len(), plan.end), (len, end));
+    }
+    plan.shorten(8);
+    assert_eq!((plan.end, plan.exits.as_slice()), (End::Call(load), &[3, 4][..]));
+}
+
+#[test]
+fn a_path_ends_where_the_code_is_not_what_was_executed() {
+    let check = |way: &[u64], steps: usize, end: End| {
+        let plan = path(way).expect("it is code");
+        assert_eq!((plan.steps.len(), plan.end), (steps, end), "{way:x?}");
+    };
+    check(&[AT, AT + 5], 1, End::Call(CALLED_AT));
+    check(&[CALLED_AT, CALLED_AT + 5], 1, End::Fall);
+    check(&[CALLED_AT + 5, CALLED_AT + 3], 1, End::Branch(CALLED_AT + 9));
+    check(&[AT + 5, AT + 8, AT + 5], 2, End::Jump(AT));
+    assert!(path(&[CALLED_AT + 10]).is_none(), "there is no code");
 }
 
 #[test]

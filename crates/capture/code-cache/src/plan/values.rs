@@ -64,7 +64,7 @@ impl Plan {
     fn access(
         &mut self,
         index: u16,
-        offset: u16,
+        offset: i64,
         instruction: &Instruction,
         operand: &MemoryOperand,
         known: &mut [KnownValue; 16],

@@ -3,14 +3,16 @@
 use core::sync::atomic::Ordering;
 
 use buffers::{BUFFER_COUNT, FLOW_BYTES};
+use code_cache::Mode;
 use tracee::frame::{SigInfo, UContext};
 use tracee::sys;
 
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::translate::engine::ENGINE;
+use crate::translate::engine::{Around, ENGINE};
 use crate::translate::thread_buffers::{WINDOW_STRIDE, WINDOWS};
 use crate::translate::verify;
+use crate::translate::work::Work;
 
 /// A fault at the end of a buffer: the next one, with what is written of the present block. `false`: no such fault.
 pub(crate) fn on_buffer_end(thread: &mut TracedThread, info: &SigInfo, context: &mut UContext) -> bool {
@@ -19,7 +21,10 @@ pub(crate) fn on_buffer_end(thread: &mut TracedThread, info: &SigInfo, context: 
         return false;
     }
     let (Some(live), Some(pool)) = (thread.translation.live(), PROCESS.pool()) else { return false };
-    let Some(register) = ENGINE.lock().pointer(context.gregs.rip) else { return false };
+    let mut engine = ENGINE.lock();
+    let Some(register) = engine.pointer(context.gregs.rip) else { return false };
+    let sample = live.look(&pool, |words| engine.sample(words)).flatten();
+    drop(engine);
     let position = live.position();
     let mut carried = [0u64; blocks::MAX_VALUES];
     // The header comes last, and stands before the values.
@@ -36,6 +41,10 @@ pub(crate) fn on_buffer_end(thread: &mut TracedThread, info: &SigInfo, context: 
         thread.note_order_now(&pool);
         verify::on_buffer(thread, context);
         live.carry(&pool, carried.get(..count).unwrap_or(&[]));
+        if let Some(sample) = sample {
+            let made = ENGINE.lock().lengthen(&sample, &mut Around { mode: Mode::Record });
+            Work::Paths.add(made as u64);
+        }
     }
     // What counts writes to the last header, and all else to what comes after it.
     let place = if info.addr < position { live.last() } else { live.position() };

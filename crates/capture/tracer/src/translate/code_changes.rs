@@ -100,7 +100,9 @@ pub(crate) fn open_code(start: u64, len: u64, rip: u64) -> Option<bool> {
         engine.invalidate(stretch.start, stretch.end);
     }
     let Place::At { addr, .. } = engine.place(rip) else { return Some(false) };
-    Some(changed.iter().any(|stretch| addr.abs_diff(stretch.start) < 2 * PAGE_BYTES))
+    let is_near = |stretch: &CodeStretch| addr.abs_diff(stretch.start) < 2 * PAGE_BYTES;
+    // A long path may lead from elsewhere to what is written.
+    Some(changed.iter().any(|stretch| is_near(stretch) || engine.is_of(rip, stretch.start, stretch.end)))
 }
 
 /// The kernel, or the tracer, writes there for the program: code in such pages is forgotten. Returns whether there was any.

@@ -65,6 +65,7 @@ pub(crate) fn tell_work(thread: &mut TracedThread) {
         "nanoseconds of translating",
         "buffers",
         "nanoseconds of waiting for the recorder",
+        "long paths",
     ];
     for (name, word) in names.iter().zip(&WORK) {
         tell(name, word.load(Ordering::Relaxed));

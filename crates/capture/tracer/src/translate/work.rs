@@ -11,9 +11,10 @@ pub(crate) enum Work {
     TranslationNs,
     Buffers,
     WaitNs,
+    Paths,
 }
 
-pub(crate) static WORK: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
+pub(crate) static WORK: [AtomicU64; 7] = [const { AtomicU64::new(0) }; 7];
 
 impl Work {
     pub(crate) fn add(self, count: u64) {

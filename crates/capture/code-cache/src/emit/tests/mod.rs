@@ -63,7 +63,7 @@ impl Form<'_> {
             marks: matches!(self.task, Task::Check(_)).then_some(0x5000_0000),
             rotates: self.rotates,
         };
-        let emitted = emit(&plan, &bytes, &around).expect("nothing is far away");
+        let emitted = emit(&plan, &around).expect("nothing is far away");
         listing(emitted.code.bytes(), around.at)
     }
 
@@ -355,6 +355,75 @@ fn side_exits_make_shorter_blocks() {
         mov rax, [rsi]
         jmp +0x4a",
     );
+}
+
+/// What is emitted for a long path through that code.
+fn path_lines(bytes: &[u8], offsets: &[u64]) -> Vec<String> {
+    let way: Vec<u64> = offsets.iter().map(|offset| HIGH + offset).collect();
+    let read = |addr: u64, into: &mut [u8]| {
+        let code = &bytes[(addr - HIGH) as usize..];
+        into.iter_mut().zip(code).for_each(|(to, &from)| *to = from);
+        code.len().min(into.len())
+    };
+    let plan = Plan::of_path(&way, read, |_| false).expect("it is code");
+    let around = Around {
+        mode: Mode::Record,
+        id: 0x20,
+        at: HIGH - 0x10_0000,
+        ways: 0x7e41_0008,
+        next_link: 7,
+        stop: None,
+        next_site: 3,
+        marks: None,
+        rotates: true,
+    };
+    let emitted = emit(&plan, &around).expect("nothing is far away");
+    without_stubs(listing(emitted.code.bytes(), around.at))
+}
+
+#[test]
+fn returns_in_the_middle_of_a_path_are_compared() {
+    // call over one byte; mov rbx, [rdi], behind the call; the other: mov rax, [rsi]; ret 8
+    let code = [0xe8, 3, 0, 0, 0, 0x48, 0x8b, 0x1f, 0x48, 0x8b, 0x06, 0xc2, 8, 0];
+    let lines = path_lines(&code, &[0, 8, 11, 5]);
+    let expect = "
+        mov rdx, gs:[spill_rdx]
+        mov gs:[spill], rbx
+        mov rbx, gs:[position]
+        mov [rbx + 0x8], rsp
+        push [+0xe0]
+        mov [rbx + 0x10], rsi
+        mov rax, [rsi]
+        mov gs:[spill_rcx], rcx
+        mov gs:[spill_rdx], rdx
+        pop rcx
+        lea rsp, [rsp + 0x8]
+        mov rdx, 0xffff80ffffbffffb
+        lea rcx, [rcx + rdx]
+        jrcxz +0x6e
+        mov rdx, 0x7f0000400005
+        lea rcx, [rcx + rdx]
+        jmp +0xaa
+        mov rcx, gs:[spill_rcx]
+        mov rdx, gs:[spill_rdx]
+        mov [rbx + 0x18], rdi
+        mov [rbx], 0x20
+        mov gs:[last], rbx
+        lea rbx, [rbx + 0x20]
+        mov gs:[position], rbx
+        mov rbx, [rdi]
+        jmp +0xea
+        mov [rbx], 0x21
+        mov gs:[last], rbx
+        lea rbx, [rbx + 0x18]
+        mov gs:[position], rbx
+        mov rbx, gs:[spill]
+        movzx edx, cx
+        jmp [rdx*8 + 0x7e410008]
+        dq 0x7f0000400005";
+    let expect: Vec<&str> = expect.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<String> = lines.into_iter().filter(|line| line != "nop").collect();
+    assert_eq!(lines, expect, "{}", lines.join("\n"));
 }
 
 #[test]

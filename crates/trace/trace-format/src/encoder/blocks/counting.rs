@@ -25,7 +25,7 @@ pub(super) fn count_all(encoded: &Encoded<'_>, out: &mut InstructionTable) -> Re
     for (block, &times) in blocks.iter().zip(&executions[1..]) {
         made += times.saturating_mul(block.accesses().len() as u64);
         for access in block.accesses() {
-            let ip = block.addr().offset(access.offset.into());
+            let ip = block.ip(access);
             out.add(ip, access.kind, access.size.into(), times);
         }
     }

@@ -69,7 +69,7 @@ impl ValueSpans {
             let values = &mut self.values[start..start + count];
             end_runs(values, &model.values[start..start + count], history.times - history.looked_at);
             for access in block.accesses() {
-                bounds.ips.add(block.addr().offset(access.offset.into()).0);
+                bounds.ips.add(block.ip(access).0);
                 bounds.kinds = bounds.kinds | KindSet::access(access.kind);
                 if access.repeated.is_none() {
                     bounds.addrs.join(addresses(access, values, fs_base));

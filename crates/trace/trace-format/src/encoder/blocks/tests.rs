@@ -60,7 +60,7 @@ prop_compose! {
     ) -> BlockAccess {
         let masked = masked.map(|value| Masked { value, bytes: 1, chosen: Chosen::Each });
         BlockAccess {
-            instruction, offset: instruction * 5, size, kind, base, index, scale, fs, short,
+            instruction, offset: i64::from(instruction) * 30_005 - 70_000, size, kind, base, index, scale, fs, short,
             repeated: None, masked, data: 0, displacement,
         }
     }
