@@ -43,6 +43,6 @@ int main(void)
     }
     timer_settime(timer, 0, &never, 0);
     timer_delete(timer);
-    printf("%ld %d sleeps were interrupted, %s of 1000 s was left\n", sum, interrupted, whole == 10 && ticks > 10 ? "all" : "not all");
+    printf("%ld %d sleeps were interrupted, %s of 1000 s was left\n", sum, interrupted, whole == 10 && ticks >= 10 ? "all" : "not all");
     return 0;
 }
