@@ -1,19 +1,19 @@
-// Two threads that share a cache line; the one that was made second has ended before the first one touches it.
+// Two threads that share a cache line; the one that began second has ended before the first one touches it.
 // build: -pthread
 #include <pthread.h>
 #include <unistd.h>
 
 struct {
-    _Alignas(64) int left;
+    _Alignas(4096) int left;
     int right;
 } cells;
 
-static int ends[2];
+static int begun[2], go[2];
 
 static void *low(void *unused)
 {
-    char go;
-    if (read(ends[0], &go, 1) == 1)
+    char byte;
+    if (write(begun[1], "", 1) == 1 && read(go[0], &byte, 1) == 1)
         cells.left = 1;
     return unused;
 }
@@ -27,12 +27,15 @@ static void *high(void *unused)
 int main(void)
 {
     pthread_t threads[2];
-    if (pipe(ends))
+    char byte;
+    if (pipe(begun) || pipe(go))
         return 1;
     pthread_create(&threads[0], 0, low, 0);
+    if (read(begun[0], &byte, 1) != 1)
+        return 1;
     pthread_create(&threads[1], 0, high, 0);
     pthread_join(threads[1], 0);
-    if (write(ends[1], "", 1) != 1)
+    if (write(go[1], "", 1) != 1)
         return 1;
     pthread_join(threads[0], 0);
     return 0;
