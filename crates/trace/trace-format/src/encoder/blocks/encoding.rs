@@ -10,7 +10,7 @@ use memref::Access;
 
 use super::codes::{
     BY_1, CODES, HEAD_BYTES, KNOWN, LENGTHS, NEW, NEW_BLOCKS, PAIR_SHIFT, PAIRED, RELATION, SECOND, SINGLE,
-    STEP, STRIDE, VALUES, bytes_of, length_of,
+    SINGLE_BYTES, STEP, STRIDE, VALUES, bytes_of, length_of,
 };
 use super::columns::FrameWriting;
 use super::model::{BlockHistory, BlockModel, ValueHistory};
@@ -169,6 +169,19 @@ impl FrameCoder {
         counts
     }
 
+    /// Makes all cycles that much later, and has all executions take place with that fs base.
+    pub(super) fn begin_at(&mut self, cycle: u64, base: u64) {
+        self.start = self.start.wrapping_add(cycle);
+        self.model.cycle = self.model.cycle.wrapping_add(cycle);
+        self.spans.delay(cycle);
+        for single in self.columns.singles.as_chunks_mut::<SINGLE_BYTES>().0 {
+            delay_single(single, cycle);
+        }
+        if !self.used.is_empty() {
+            self.base = base;
+        }
+    }
+
     fn begin(&mut self, cycle: u64) {
         (self.start, self.base) = (cycle, 0);
         self.model.begin(cycle);
@@ -280,7 +293,7 @@ impl FrameCoder {
         let values = values_of(values);
         block.count_kinds(&values, |kind, times| self.varying.add(kind, times));
         if block.is_repeated() {
-            self.spans.add_repeated(block, &values, self.base);
+            self.spans.add_repeated(block, &values);
         }
     }
 
@@ -384,5 +397,12 @@ impl FrameCoder {
         self.varying.add(access.kind, 1);
         self.columns.codes.push(SINGLE);
         access.put(&mut self.columns.singles);
+    }
+}
+
+/// Makes the cycle of an access by itself that much later: the first of its fields.
+fn delay_single(single: &mut [u8; SINGLE_BYTES], cycles: u64) {
+    if let Some(own) = single.first_chunk_mut() {
+        *own = u64::from_le_bytes(*own).wrapping_add(cycles).to_le_bytes();
     }
 }

@@ -140,14 +140,14 @@ impl BlockFrame {
     /// The block of that number where it was executed before with that fs base, unless the frame is full: its executions can be added
     /// by [`Self::push_expected`]. Not one whose accesses follow from its values, or that has orders.
     #[inline]
-    pub(crate) fn expect(&self, id: u32, base: u64) -> Option<ExpectedBlock> {
+    pub fn expect(&self, id: u32, base: u64) -> Option<ExpectedBlock> {
         let coder = self.coder.as_ref().filter(|coder| coder.count < FRAME_ACCESSES)?;
         if self.base == Some(base) { coder.expect(id) } else { None }
     }
 
     /// Adds an execution of the block that was expected last.
     #[inline]
-    pub(crate) fn push_expected(&mut self, block: ExpectedBlock, cycle: u64, values: &[[u8; 8]]) {
+    pub fn push_expected(&mut self, block: ExpectedBlock, cycle: u64, values: &[[u8; 8]]) {
         if let Some(coder) = &mut self.coder {
             coder.push_expected(block, cycle, values);
         }
@@ -166,6 +166,15 @@ impl BlockFrame {
     /// The cycle of the first access, or an earlier one; all ones where there is none.
     pub fn first_cycle(&self) -> u64 {
         self.coder.as_ref().filter(|coder| coder.count > 0).map_or(u64::MAX, |coder| coder.start)
+    }
+
+    /// Of a frame that was filled by who did not know when its thread came there, and with which fs base: all cycles become that much
+    /// later, and all executions are with that base.
+    pub fn begin_at(&mut self, cycle: u64, base: u64) {
+        if let Some(coder) = &mut self.coder {
+            coder.begin_at(cycle, base);
+        }
+        self.base = self.base.map(|_| base);
     }
 
     /// Ends the frame and begins an empty one.

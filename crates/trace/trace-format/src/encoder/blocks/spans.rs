@@ -18,11 +18,13 @@ pub(super) struct ValueSpans {
     /// The smallest and largest of each value of the model.
     pub(super) values: Vec<Interval>,
     bounds: Bounds,
+    /// Bytes of string instructions that are addressed from the thread's fs base, relative to it: it may not be known before the end.
+    from_base: Interval,
 }
 
 impl Default for ValueSpans {
     fn default() -> Self {
-        Self { values: Vec::new(), bounds: Bounds::NONE }
+        Self { values: Vec::new(), bounds: Bounds::NONE, from_base: Interval::NONE }
     }
 }
 
@@ -30,7 +32,15 @@ impl ValueSpans {
     /// Begins anew, with the memory that it has.
     pub(super) fn begin(&mut self) {
         self.values.clear();
-        self.bounds = Bounds::NONE;
+        (self.bounds, self.from_base) = (Bounds::NONE, Interval::NONE);
+    }
+
+    /// All cycles are that much later.
+    pub(super) fn delay(&mut self, cycles: u64) {
+        let own = &mut self.bounds.cycles;
+        if !own.is_none() {
+            *own = Interval { min: own.min.wrapping_add(cycles), max: own.max.wrapping_add(cycles) };
+        }
     }
 
     /// Enters an access by itself.
@@ -39,12 +49,13 @@ impl ValueSpans {
     }
 
     /// Enters the addresses of a string instruction, which do not follow from the extremes of its values.
-    pub(super) fn add_repeated(&mut self, block: &BasicBlock, values: &[u64], fs_base: u64) {
+    pub(super) fn add_repeated(&mut self, block: &BasicBlock, values: &[u64]) {
         for access in block.accesses() {
+            let spanned = if access.fs { &mut self.from_base } else { &mut self.bounds.addrs };
             let Some(times) = access.times(values).filter(|&times| times > 0) else { continue };
             for time in [0, times - 1] {
-                if let Some(addr) = access.repeated_address(values, fs_base, time) {
-                    self.bounds.addrs.add_bytes(addr, access.size.into());
+                if let Some(addr) = access.repeated_address(values, 0, time) {
+                    spanned.add_bytes(addr, access.size.into());
                 }
             }
         }
@@ -60,6 +71,14 @@ impl ValueSpans {
         model: &BlockModel,
     ) -> Bounds {
         let mut bounds = self.bounds;
+        if !self.from_base.is_none() {
+            let ends = [self.from_base.min, self.from_base.max].map(|addr| addr.checked_add(fs_base));
+            bounds.addrs.join(match ends {
+                [Some(min), Some(max)] => Interval { min, max },
+                // Adding wraps for some of the addresses.
+                _ => EVERYTHING,
+            });
+        }
         if !used.is_empty() {
             bounds.cycles.add(start);
             bounds.cycles.add(model.cycle.saturating_sub(1).max(start));

@@ -50,6 +50,7 @@ fn decoded(count: u64, parts: &[Attribute]) -> Result<Vec<Access>, Corrupt> {
 }
 
 const VALUES_OF_ALL: u8 = 4;
+const FIRST_CYCLE: u64 = 77;
 
 prop_compose! {
     fn access()(
@@ -105,8 +106,10 @@ proptest! {
             .collect();
         blocks.push(block(9, 0x50_0000, 5, VALUES_OF_ALL, &[parts[0].as_slice(), &[repeated()]].concat()).unwrap());
         let mut frame = BlockFrame::default();
+        // Filled by who does not know when and where its thread is.
+        let mut moved = BlockFrame::default();
         for _ in 0..frames {
-            let (mut cycle, mut expected) = (77, Vec::new());
+            let (mut cycle, mut expected) = (FIRST_CYCLE, Vec::new());
             for step in &steps {
                 match *step {
                     PushedStep::Execution(number, mut values, before) => {
@@ -119,6 +122,7 @@ proptest! {
                         let count = block.count(&values);
                         prop_assert!(frame.takes(count, base));
                         frame.push(number as u32 * 3, block, cycle, &words(&values), base, count);
+                        moved.push(number as u32 * 3, block, cycle - FIRST_CYCLE, &words(&values), 0, count);
                         let len = expected.len();
                         block.expand(cycle, &values, base, &mut expected);
                         prop_assert_eq!((expected.len() - len) as u64, count);
@@ -133,12 +137,16 @@ proptest! {
                             cycle, ip: VirtAddr(1), addr: VirtAddr(addr), size: 3, kind: AccessKind::Load,
                         };
                         frame.push_single(&access);
+                        moved.push_single(&Access { cycle: cycle - FIRST_CYCLE, ..access });
                         expected.push(access);
                     }
                 }
             }
             prop_assert_eq!(frame.len(), expected.len() as u64);
-            let coded = frame.finish();
+            moved.begin_at(FIRST_CYCLE, base);
+            prop_assert_eq!((moved.first_cycle(), moved.base()), (frame.first_cycle(), frame.base()));
+            let (coded, moved) = (frame.finish(), moved.finish());
+            prop_assert_eq!((moved.parts(), moved.bounds(), moved.counts()), (coded.parts(), coded.bounds(), coded.counts()));
             prop_assert!(frame.is_empty());
             prop_assert_eq!(Some(coded.counts()), AccessCounts::of(&StreamKind::Accesses.entry_type(), &bytes_of(&expected)));
             prop_assert!(coded.bounds().hold(&Bounds::of(&StreamKind::Accesses.entry_type(), &bytes_of(&expected))));
