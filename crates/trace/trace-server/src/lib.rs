@@ -24,7 +24,7 @@ pub use client::{
     Batch, Client, DataReader, DataWriter, Entry, EntryCursor, EntryReader, EntryStream, EntryWriter,
     MergedEntry, Multiplexer, RemoteSink, SharedWriter,
 };
-pub use engine::{Engine, EngineOptions, StoreFormat};
+pub use engine::{Engine, EngineOptions, StoreFormat, Workers};
 pub use error::{Error, RefusalReason};
 pub use role::Role;
 pub use server::{LogLevel, Server};

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 pub use resources::EngineOptions;
 pub use text::StoreFormat;
+pub use workers::Workers;
 
 pub(crate) use handler::{Answer, ChannelHandler};
 
@@ -61,6 +62,11 @@ impl Engine {
     /// A new channel. `shared` says whether descriptors, or references in the same process, reach the client.
     pub(crate) fn channel(&self, shared: bool, role: Role) -> ChannelHandler {
         ChannelHandler::new(self.sessions.clone(), shared, role)
+    }
+
+    /// Its workers, for what a client in this process does before it hands something over.
+    pub fn workers(&self) -> Arc<Workers> {
+        self.sessions.resources.workers.clone()
     }
 
     pub(crate) fn options(&self) -> &EngineOptions {

@@ -77,7 +77,7 @@ impl Drop for WorkingMemory<'_> {
 /// What all channels share.
 pub(crate) struct Resources {
     pub(crate) options: EngineOptions,
-    pub(crate) workers: Workers,
+    pub(crate) workers: Arc<Workers>,
     pub(crate) segments: Budget,
     pub(crate) rings: Budget,
     working: Budget,
@@ -103,7 +103,7 @@ impl Resources {
         };
         let memory = options.memory_bytes.max(1 << 20);
         Ok(Self {
-            workers: Workers::start(options.workers),
+            workers: Arc::new(Workers::start(options.workers)),
             segments: Budget::new(memory / 8 * 3),
             rings: Budget::new(memory / 4),
             working: Budget::new(memory / 4),

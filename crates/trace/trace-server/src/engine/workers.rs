@@ -21,7 +21,7 @@ struct WorkQueue {
 }
 
 /// The threads. What they have to do is bounded by the memory that jobs carry, not here.
-pub(crate) struct Workers {
+pub struct Workers {
     shared: Arc<WorkQueue>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -33,7 +33,8 @@ impl std::fmt::Debug for Workers {
 }
 
 impl Workers {
-    pub(crate) fn start(count: usize) -> Self {
+    /// Starts so many threads, or one.
+    pub fn start(count: usize) -> Self {
         let shared = Arc::<WorkQueue>::default();
         let threads = (0..count.max(1))
             .filter_map(|number| {
@@ -45,8 +46,13 @@ impl Workers {
         Self { shared, threads }
     }
 
+    /// How many there are; the caller of [`Self::run`] does the work where there is none.
+    pub fn count(&self) -> usize {
+        self.threads.len()
+    }
+
     /// Does it, now or later. Jobs begin in the order in which they came.
-    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
+    pub fn run(&self, job: impl FnOnce() + Send + 'static) {
         if self.threads.is_empty() {
             // The system gave us no thread at all.
             job();
