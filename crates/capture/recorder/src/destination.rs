@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 use trace_server::{
     Address, Client, Credentials, Engine, EngineOptions, RemoteSink, StoreFormat, SyncWhen, TraceOptions,
-    Upstream, read_token,
+    Upstream, Workers, read_token,
 };
 
 use crate::Error;
@@ -109,6 +109,11 @@ impl Destination {
         let options = CreateOptions { segment_entries: PIECE_ENTRIES, ..options };
         let file = remote.is_none().then(|| StoreFormat::split(name).1.into());
         Ok(Self { trace: TraceWriter::on_sink(Arc::new(sink), options), file, engine })
+    }
+
+    /// Our own workers, if there are any.
+    pub(crate) fn workers(&self) -> Option<Arc<Workers>> {
+        self.engine.as_ref().map(Engine::workers)
     }
 
     /// Nothing was recorded: no file is better than an empty one. A server's file stays, and is empty.

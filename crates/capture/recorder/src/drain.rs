@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use buffers::{BufferState, ProcessState};
+use buffers::{Buffer, BufferState, Content, ProcessState};
 use buffers_host::OwnedPool;
 
 use crate::elsewhere;
@@ -17,6 +17,10 @@ use crate::{Error, Notice};
 
 /// How long the recorder waits for programs that were announced, and for children that were forked, where nobody else is left.
 const ARRIVAL: Duration = Duration::from_secs(2);
+/// Where workers code, reading takes far less time than writing: whoever reads each buffer at once is woken for each. So it pauses after
+/// a look that found few; much fewer than may wait for it come in that time.
+const PAUSE: Duration = Duration::from_micros(200);
+const FEW_BUFFERS: usize = 16;
 /// How often the recorder looks at what nobody wakes it for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -31,12 +35,15 @@ pub(crate) struct Drain<'a, 's> {
     unentered: BTreeSet<u32>,
     /// The process ids of all who were given to the sink.
     pids: BTreeSet<u32>,
+    /// Whether the last look found few buffers, which workers code.
+    is_early: bool,
 }
 
 impl<'a, 's> Drain<'a, 's> {
     pub(crate) fn new(pool: &'a OwnedPool, sink: &'a mut Sink<'s>) -> Self {
         let living = LiveProcesses::default();
-        Self { pool, sink, living, known: 0, unentered: BTreeSet::new(), pids: BTreeSet::new() }
+        let (unentered, pids) = (BTreeSet::new(), BTreeSet::new());
+        Self { pool, sink, living, known: 0, unentered, pids, is_early: false }
     }
 
     /// Reads until the program has ended and all has been read, and waits as long as the plan says for those who outlive it; no longer than until it
@@ -60,6 +67,7 @@ impl<'a, 's> Drain<'a, 's> {
             }
             self.add_processes()?;
             let some = self.read_submitted()?;
+            self.sink.enter_coded()?;
             let waiting = self.sink.looked(self.pool.pool())?;
             if over || looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
@@ -79,7 +87,7 @@ impl<'a, 's> Drain<'a, 's> {
                 }
                 tell(Notice::Outlived { processes: self.living.len() });
             }
-            if flushes.is_due(Instant::now(), self.sink.totals().accesses) {
+            if flushes.is_due(Instant::now(), self.sink.accesses_read()) {
                 self.sink.flush()?;
             }
             if over && self.living.is_empty() && !some && self.all_known() {
@@ -95,6 +103,8 @@ impl<'a, 's> Drain<'a, 's> {
             }
             if !some && !waiting {
                 self.pool.wait(seen, LOOK_EVERY);
+            } else if some && self.is_early {
+                std::thread::sleep(PAUSE);
             }
         }
         self.leave_outliving()?;
@@ -159,6 +169,9 @@ impl<'a, 's> Drain<'a, 's> {
         // What is handed over from here on is read next time: what its blocks are may come after this look.
         let submitted: Vec<_> =
             pool.buffers().filter(|buffer| buffer.header().state() == BufferState::Submitted).collect();
+        let is_flow = |buffer: &Buffer| buffer.header().content() == Content::Flow;
+        let are_few = submitted.len() < FEW_BUFFERS && submitted.iter().any(is_flow);
+        self.is_early = are_few && self.sink.makes_pieces();
         let mut some = !submitted.is_empty();
         if some {
             self.sink.read_definitions(pool)?;

@@ -31,7 +31,7 @@ impl Flushes {
 
     /// Whether what was recorded is to be written now; then it counts as written.
     pub(crate) fn is_due(&mut self, now: Instant, accesses: u64) -> bool {
-        let by_count = accesses - self.written >= self.may_wait;
+        let by_count = accesses.saturating_sub(self.written) >= self.may_wait;
         if now < self.due && !by_count {
             return false;
         }

@@ -34,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod announced;
+mod block_table;
 mod bundle;
 mod clock;
 mod command_line;

@@ -49,11 +49,16 @@ pub(crate) fn listen(
         }
     };
     let regions = if translate { regions } else { u32::MAX };
-    let mut sink = Sink::new(trace.clone(), Contents { regions, data, flow }, listener);
+    let contents = Contents { regions, data, flow, verify: verify > 0 };
+    let mut sink = Sink::new(trace.clone(), contents, destination.workers(), listener);
     if plan.running.is_none() {
         sink.announce_program(FIRST_ANNOUNCEMENT, &plan.program.to_string_lossy());
     }
     let drained = Drain::new(service.pool(), &mut sink).run(&waiter, plan, tell);
+    if drained.is_err() {
+        // What of it can't be kept either is counted.
+        let _ = sink.finish_pieces();
+    }
     service.close();
     // The end, where it is known; and what is wrong where it is not, or with the process that was left.
     let is_left = plan.leave.load(Ordering::Relaxed) && !waiter.is_over();

@@ -1,12 +1,14 @@
 //! The blocks of translated processes.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use blocks::{BasicBlock, Definition, SharedBlock};
 use buffers::flow::ID_BITS;
 use trace_format::Error;
 
-use super::flow::BlockList;
+use crate::block_table::{BlockTable, DefinedBlock};
+use crate::flow::BlockList;
 
 /// The blocks of one process.
 #[derive(Debug, Default)]
@@ -14,10 +16,7 @@ struct ProcessBlocks {
     parent: Option<u32>,
     /// It executes nothing more.
     has_ended: bool,
-    /// By their numbers.
-    blocks: Vec<Option<SharedBlock>>,
-    /// Their numbers in the list of blocks, where there is one.
-    listed: Vec<u32>,
+    table: Arc<BlockTable>,
     /// Bytes that were read of each of its buffers of definitions.
     read: HashMap<u32, usize>,
 }
@@ -28,27 +27,27 @@ pub(crate) struct SessionBlocks {
     processes: HashMap<u32, ProcessBlocks>,
 }
 
-/// The blocks that a process can execute: its own, and those that its parent had before the fork.
-pub(crate) struct ExecutableBlocks<'a> {
-    chain: Vec<&'a ProcessBlocks>,
+/// The blocks that a process can execute: its own, and those that its parent had before the fork. Whoever has them sees what is
+/// defined later, too.
+#[derive(Debug)]
+pub(crate) struct ExecutableBlocks {
+    chain: Vec<Arc<BlockTable>>,
 }
 
-const UNLISTED: u32 = u32::MAX;
 /// Ancestors that are looked through.
 const MAX_LINE: usize = 1024;
 
-impl ExecutableBlocks<'_> {
+impl ExecutableBlocks {
     /// The block of that number.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<&SharedBlock> {
-        self.chain.iter().find_map(|process| process.blocks.get(id as usize)?.as_ref())
+        self.chain.iter().find_map(|table| table.get(id)?.block.as_ref())
     }
 
     /// The number in the list of blocks of the block of that number.
     #[inline]
     pub(crate) fn listed(&self, id: u32) -> Option<u32> {
-        let mut listed = self.chain.iter().filter_map(|process| process.listed.get(id as usize).copied());
-        listed.find(|&listed| listed != UNLISTED)
+        self.chain.iter().find_map(|table| table.get(id)?.listed)
     }
 }
 
@@ -94,30 +93,23 @@ impl SessionBlocks {
         let read = process.read.entry(sequence).or_default();
         while let Some((definition, len)) = bytes.get(*read..).and_then(Definition::decode) {
             *read += len;
-            let place = definition.id as usize;
-            if place >= 1 << ID_BITS {
+            let id = definition.id;
+            if id >= 1 << ID_BITS {
                 break;
             }
-            if process.blocks.len() <= place {
-                process.blocks.resize(place + 1, None);
-            }
             // A number is given out once: what comes again is not of the tracer.
-            if process.blocks[place].is_none() {
-                process.blocks[place] = BasicBlock::new(&definition).map(SharedBlock::from);
-            }
-            if let Some(list) = &mut list {
-                if process.listed.len() <= place {
-                    process.listed.resize(place + 1, UNLISTED);
-                }
-                process.listed[place] = list.add(&definition.extent)?;
+            if process.table.get(id).is_none() {
+                let listed = list.as_mut().map(|list| list.add(&definition.extent)).transpose()?;
+                let block = BasicBlock::new(&definition).map(SharedBlock::from);
+                process.table.add(id, DefinedBlock { block, listed });
             }
         }
         Ok(())
     }
 
     /// What a process can execute.
-    pub(crate) fn of(&self, process: u32) -> ExecutableBlocks<'_> {
-        ExecutableBlocks { chain: self.line(process).map(|(_, process)| process).collect() }
+    pub(crate) fn of(&self, process: u32) -> ExecutableBlocks {
+        ExecutableBlocks { chain: self.line(process).map(|(_, process)| process.table.clone()).collect() }
     }
 }
 

@@ -85,6 +85,11 @@ impl<'a> Entries<'a> {
         (self.words, self.is_broken) = (&[], true);
     }
 
+    /// Words that were not read yet.
+    pub fn left(&self) -> usize {
+        self.words.len()
+    }
+
     /// Whether bytes were met that are no entries. What comes after them was not found.
     pub fn are_broken(&self) -> bool {
         self.is_broken

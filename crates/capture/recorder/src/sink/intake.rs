@@ -1,14 +1,16 @@
 //! Buffers of the pool on their way in: each is given to its thread when its turn has come. What their bytes say is read in
-//! `translated` (blocks that were executed), `values` (the same with bytes) and `records` (one record after the other).
+//! `pieces` (blocks that were executed, by workers), `translated` (the same by whoever reads), `values` (the same with bytes) and
+//! `records` (one record after the other).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use buffers::{BUFFER_BYTES, Buffer, BufferState, Content, Pool};
+use buffers::{Buffer, BufferState, Content, Pool};
 use memref::{GapReason, ProcessId, VirtAddr};
 use trace_format::{Error, ThreadRecord};
 
 use super::Sink;
 use super::causes::LOST_BUFFER;
+use super::gathered::{GatheredBuffers, HeldBuffer};
 use super::thread::TracedThread;
 use crate::clock::now_ns;
 use crate::flow::ThreadFlow;
@@ -33,11 +35,10 @@ impl Sink<'_> {
             let Some(mut thread) = self.threads.remove(&number) else { continue };
             let mut result = Ok(());
             if header.sequence() == thread.sequence && filled > thread.read {
-                let mut bytes = self.room();
-                let filled = buffer.read_first(filled, &mut bytes);
-                let from = std::mem::replace(&mut thread.read, filled);
-                result = self.records(&mut thread, bytes.get(from..filled).unwrap_or(&[]));
-                self.bytes = Some(bytes);
+                let held = self.pieces.hold(buffer, filled);
+                let from = std::mem::replace(&mut thread.read, held.bytes().len());
+                result = self.records(&mut thread, held.bytes().get(from..).unwrap_or(&[]));
+                self.pieces.release(held);
                 some = true;
             }
             self.threads.insert(number, thread);
@@ -58,20 +59,19 @@ impl Sink<'_> {
         let (process, number, tid, sequence) =
             (header.process(), header.thread(), header.tid(), header.sequence());
         let content = header.content();
-        let mut bytes = self.room();
-        let filled = buffer.read_first(filled, &mut bytes);
-        let read = bytes.get(..filled).unwrap_or(&[]);
-        let result = match content {
-            Content::Definitions => self.blocks.add(process, sequence, read, self.list.as_mut()),
-            _ => self.take(process, number, tid, sequence, content, read),
-        };
-        self.bytes = Some(bytes);
-        result
+        let held = self.pieces.hold(buffer, filled);
+        if content == Content::Definitions {
+            return self.define(process, sequence, held);
+        }
+        self.take(process, number, tid, sequence, content, held)?;
+        self.enter_coded()
     }
 
-    /// Room for a buffer, to be given back.
-    fn room(&mut self) -> Box<[u8; BUFFER_BYTES]> {
-        self.bytes.take().unwrap_or_else(|| Box::new([0; BUFFER_BYTES]))
+    /// What a process defined.
+    fn define(&mut self, process: u32, sequence: u32, held: HeldBuffer) -> Result<(), Error> {
+        let result = self.blocks.add(process, sequence, held.bytes(), self.list.as_mut());
+        self.pieces.release(held);
+        result
     }
 
     /// Reads what processes defined since the last look, in buffers that they still fill.
@@ -79,12 +79,8 @@ impl Sink<'_> {
         for buffer in pool.buffers() {
             let header = buffer.header();
             if header.content() == Content::Definitions && header.state() != BufferState::Free {
-                let mut bytes = self.room();
-                let filled = buffer.read(&mut bytes);
-                let (process, sequence) = (header.process(), header.sequence());
-                let result = self.blocks.add(process, sequence, &bytes[..filled], self.list.as_mut());
-                self.bytes = Some(bytes);
-                result?;
+                let held = self.pieces.hold(buffer, header.filled());
+                self.define(header.process(), header.sequence(), held)?;
             }
         }
         Ok(())
@@ -122,6 +118,7 @@ impl Sink<'_> {
         let record = ThreadRecord { process: owner, tid, start_ns: now_ns(), ..Default::default() };
         let id = self.trace.add_thread(&record)?;
         let shard = self.trace.shard(id)?;
+        let by_pieces = self.makes_pieces && shard.blocks()?.is_some();
         let thread = TracedThread {
             process,
             id,
@@ -130,6 +127,9 @@ impl Sink<'_> {
             order: 0,
             sequence: 0,
             early: BTreeMap::new(),
+            by_pieces,
+            gathered: GatheredBuffers::default(),
+            coding: VecDeque::new(),
             base: 0,
             read: 0,
             number,
@@ -149,19 +149,19 @@ impl Sink<'_> {
         tid: u32,
         sequence: u32,
         content: Content,
-        bytes: &[u8],
+        held: HeldBuffer,
     ) -> Result<(), Error> {
         let Some(owner) = self.processes.get(&process).map(|process| process.id) else { return Ok(()) };
         self.enter(process, owner, number, tid)?;
         let Some(mut thread) = self.threads.remove(&number) else { return Ok(()) };
         let mut result = Ok(());
         if sequence != thread.sequence {
-            thread.early.insert(sequence, (content, bytes.to_vec()));
+            thread.early.insert(sequence, (content, held));
         } else {
-            result = self.entries(&mut thread, content, bytes);
+            result = self.entries(&mut thread, content, held);
             thread.sequence = thread.sequence.wrapping_add(1);
             while let Some((content, next)) = thread.early.remove(&thread.sequence) {
-                result = result.and_then(|()| self.entries(&mut thread, content, &next));
+                result = result.and_then(|()| self.entries(&mut thread, content, next));
                 thread.sequence = thread.sequence.wrapping_add(1);
             }
         }
@@ -169,13 +169,25 @@ impl Sink<'_> {
         result
     }
 
-    fn entries(&mut self, thread: &mut TracedThread, content: Content, bytes: &[u8]) -> Result<(), Error> {
+    fn entries(
+        &mut self,
+        thread: &mut TracedThread,
+        content: Content,
+        held: HeldBuffer,
+    ) -> Result<(), Error> {
         // So much was read while it was being filled.
         let read = std::mem::take(&mut thread.read);
-        if content == Content::Flow {
-            return self.flow(thread, bytes.as_chunks().0);
+        if content == Content::Flow && thread.by_pieces {
+            return self.gather(thread, held);
         }
-        self.records(thread, bytes.get(read..).unwrap_or(&[]))
+        let result = if content == Content::Flow {
+            self.flow(thread, held.words())
+        } else {
+            let finished = self.finish_pieces_of(thread);
+            finished.and(self.records(thread, held.bytes().get(read..).unwrap_or(&[])))
+        };
+        self.pieces.release(held);
+        result
     }
 
     /// All buffers of a process are in: what came before its turn has lost its predecessor.
@@ -188,9 +200,11 @@ impl Sink<'_> {
             .collect();
         for number in numbers {
             let Some(mut thread) = self.threads.remove(&number) else { continue };
-            for (_, (content, bytes)) in std::mem::take(&mut thread.early) {
+            self.finish_pieces_of(&mut thread)?;
+            for (_, (content, held)) in std::mem::take(&mut thread.early) {
                 self.gap(&mut thread, GapReason::Killed, 1, (VirtAddr(0), LOST_BUFFER))?;
-                self.entries(&mut thread, content, &bytes)?;
+                self.entries(&mut thread, content, held)?;
+                self.finish_pieces_of(&mut thread)?;
             }
             thread.shard.end()?;
             thread.flow.as_mut().map_or(Ok(()), ThreadFlow::flush)?;

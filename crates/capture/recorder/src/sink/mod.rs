@@ -1,25 +1,33 @@
 //! What becomes of records: each traced thread's buffers, in their order, go into its shard of the trace.
 //!
 //! [`Sink`] knows the session's processes and threads. Its methods lie where their subject is: buffers come in by `intake`,
-//! which hands their bytes to `translated` (or to `values` where accesses come with their bytes) or to `records`; `stepped`
-//! compares what was recorded with stepping. When buffers are read, and in which order, is decided by `drain`.
+//! which hands their bytes to `pieces`, and so to the workers, or reads them itself: `translated` (`values` where accesses come with
+//! their bytes), `records`. `stepped` compares what was recorded with stepping. When buffers are read, and in which order, is decided by `drain`.
 
 mod build_id;
 pub(crate) mod causes;
 mod deaths;
+mod gathered;
 mod intake;
 mod lost;
+mod piece_coder;
+mod piece_queue;
+mod pieces;
 mod records;
 mod stepped;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod translated;
 mod values;
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
-use buffers::{BUFFER_BYTES, Pool};
+use buffers::Pool;
 use memref::{Access, Event, Gap, GapReason, ProcessId, VirtAddr};
 use trace_format::{COUNTER_SLOW_PATH, CounterRecord, Error, ProcessRecord, TraceWriter};
+use trace_server::Workers;
 
 use crate::announced::Announcements;
 use crate::clock::now_ns;
@@ -30,6 +38,7 @@ use crate::recorded_run::{MissingEvents, add_missing};
 use crate::regions::WantedRegions;
 use crate::session_blocks::SessionBlocks;
 use causes::{GapCause, GapCauses};
+use piece_queue::Pieces;
 pub use stepped::Verified;
 use thread::TracedThread;
 
@@ -84,6 +93,8 @@ pub(crate) struct Contents {
     pub(crate) data: bool,
     /// Which blocks are entered.
     pub(crate) flow: bool,
+    /// Whether what is recorded is compared with stepping.
+    pub(crate) verify: bool,
 }
 
 /// All threads of the session.
@@ -101,8 +112,10 @@ pub(crate) struct Sink<'a> {
     causes: GapCauses,
     /// Programs that are expected.
     announced: Announcements,
-    /// Room for a buffer that is read, unless somebody reads there.
-    bytes: Option<Box<[u8; BUFFER_BYTES]>>,
+    /// Buffers on their way through the workers.
+    pieces: Pieces,
+    /// Whether buffers of translated threads are coded by pieces: nothing else is wanted of their executions.
+    makes_pieces: bool,
     blocks: SessionBlocks,
     /// All blocks, where control flow is kept.
     list: Option<BlockList>,
@@ -123,10 +136,14 @@ impl<'a> Sink<'a> {
     /// Records go to that trace.
     pub(crate) fn new(
         trace: TraceWriter,
-        Contents { regions, data, flow }: Contents,
+        Contents { regions, data, flow, verify }: Contents,
+        workers: Option<Arc<Workers>>,
         listener: Option<&'a mut dyn Listener>,
     ) -> Self {
+        let wanted = WantedRegions::new(regions);
         Self {
+            makes_pieces: wanted.are_all() && !data && !flow && !verify && listener.is_none(),
+            pieces: Pieces::new(workers),
             list: flow.then(|| BlockList::new(&trace)),
             trace,
             processes: HashMap::new(),
@@ -137,9 +154,8 @@ impl<'a> Sink<'a> {
             untraced: BTreeSet::new(),
             causes: GapCauses::default(),
             announced: Announcements::default(),
-            bytes: None,
             blocks: SessionBlocks::default(),
-            wanted: WantedRegions::new(regions),
+            wanted,
             data,
             verified: Verified { with_bytes: data.then_some(0), ..Verified::default() },
             instructions: 0,
@@ -162,6 +178,16 @@ impl<'a> Sink<'a> {
     /// What was recorded.
     pub(crate) fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// Whether workers code what translated threads execute.
+    pub(crate) fn makes_pieces(&self) -> bool {
+        self.makes_pieces && self.pieces.has_workers()
+    }
+
+    /// Accesses that were read so far, about: those of buffers that are being coded are not counted yet.
+    pub(crate) fn accesses_read(&self) -> u64 {
+        self.totals.accesses + self.pieces.expected_accesses()
     }
 
     /// Events that are missing, by their reason.
@@ -251,6 +277,7 @@ impl<'a> Sink<'a> {
 
     /// Writes what is buffered, so that a killed recorder loses little.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        self.finish_pieces()?;
         self.flush_flow()?;
         self.trace.flush()
     }

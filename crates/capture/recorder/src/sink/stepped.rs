@@ -232,6 +232,7 @@ mod tests {
 /// The comparison at its place: a thread's buffer, read with the blocks that its process defined.
 #[cfg(test)]
 mod reading {
+    use super::super::gathered::HeldBuffer;
     use super::super::{Contents, Sink};
     use super::Verified;
     use blocks::{BlockAccess, Extent, MAX_DEFINITION_BYTES, RecordedValues, encode_definition};
@@ -252,7 +253,7 @@ mod reading {
 
     /// The thread handed over a buffer.
     fn take(sink: &mut Sink<'_>, bytes: &[u8]) {
-        sink.take(0, 0, 1, 0, Content::Flow, bytes).unwrap();
+        sink.take(0, 0, 1, 0, Content::Flow, HeldBuffer::of(bytes)).unwrap();
     }
 
     /// A block of three instructions, of which the second one loads from what rdi points to, was executed with rdi 0x5000.
@@ -260,7 +261,12 @@ mod reading {
     fn check(defined: BlockAccess, instructions: u16) -> Verified {
         let dir = tempfile::tempdir().unwrap();
         let trace = TraceWriter::create(dir.path().join("t.memtap"), CreateOptions::default()).unwrap();
-        let mut sink = Sink::new(trace, Contents { regions: u32::MAX, data: false, flow: false }, None);
+        let mut sink = Sink::new(
+            trace,
+            Contents { regions: u32::MAX, data: false, flow: false, verify: true },
+            None,
+            None,
+        );
         sink.add_process(0, std::process::id(), None, 0).unwrap();
         let mut definition = [0; MAX_DEFINITION_BYTES];
         let (extent, values) = (Extent::of(VirtAddr(CODE), instructions), RecordedValues::plain(1));
@@ -284,7 +290,12 @@ mod reading {
         let dir = tempfile::tempdir().unwrap();
         let options = CreateOptions { data: true, ..CreateOptions::default() };
         let trace = TraceWriter::create(dir.path().join("t.memtap"), options).unwrap();
-        let mut sink = Sink::new(trace, Contents { regions: u32::MAX, data: true, flow: false }, None);
+        let mut sink = Sink::new(
+            trace,
+            Contents { regions: u32::MAX, data: true, flow: false, verify: true },
+            None,
+            None,
+        );
         sink.add_process(0, std::process::id(), None, 0).unwrap();
         let mut definition = [0; MAX_DEFINITION_BYTES];
         let defined = BlockAccess { size: 8, base: 0, data, ..BlockAccess::NONE };

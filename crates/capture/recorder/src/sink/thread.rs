@@ -1,11 +1,13 @@
 //! What the sink knows of one traced thread: its shard of the trace, and where in its stream of events it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use buffers::Content;
 use memref::{Event, Order, OrderMark, ThreadId};
 use trace_format::{Error, ShardWriter};
 
+use super::gathered::{GatheredBuffers, HeldBuffer};
+use super::piece_coder::CodingPiece;
 use super::stepped::SteppedStretch;
 use crate::flow::ThreadFlow;
 use crate::session_blocks::ExecutableBlocks;
@@ -23,7 +25,13 @@ pub(super) struct TracedThread {
     /// The buffer that comes next.
     pub(super) sequence: u32,
     /// Buffers that came before their turn: kernel-side races between submission and our look.
-    pub(super) early: BTreeMap<u32, (Content, Vec<u8>)>,
+    pub(super) early: BTreeMap<u32, (Content, HeldBuffer)>,
+    /// Whether its buffers are coded by pieces.
+    pub(super) by_pieces: bool,
+    /// Buffers that will be a piece.
+    pub(super) gathered: GatheredBuffers,
+    /// Its pieces that are being coded, in their order.
+    pub(super) coding: VecDeque<CodingPiece>,
     /// Where its thread-local variables are, as far as its translated code told.
     pub(super) base: u64,
     /// Bytes that were read of the buffer that it fills.
@@ -50,7 +58,7 @@ impl TracedThread {
 
     /// It enters that block of its process.
     #[inline]
-    pub(super) fn enter(&mut self, known: &ExecutableBlocks<'_>, id: u32) -> Result<(), Error> {
+    pub(super) fn enter(&mut self, known: &ExecutableBlocks, id: u32) -> Result<(), Error> {
         match &mut self.flow {
             Some(flow) => known.listed(id).map_or(Ok(()), |block| flow.enter(self.cycle, block)),
             None => Ok(()),

@@ -15,8 +15,7 @@ use crate::session_blocks::ExecutableBlocks;
 impl Sink<'_> {
     /// A buffer of a translated thread.
     pub(super) fn flow(&mut self, thread: &mut TracedThread, words: &[[u8; 8]]) -> Result<(), Error> {
-        let blocks = std::mem::take(&mut self.blocks);
-        let known = blocks.of(thread.process);
+        let known = self.blocks.of(thread.process);
         let mut entries = Entries::new(words);
         let mut result = if self.data {
             self.flow_data(thread, &mut entries, &known)
@@ -27,8 +26,6 @@ impl Sink<'_> {
             // What came after the entries that were found can't be.
             result = self.gap(thread, GapReason::Killed, 1, (VirtAddr(0), OVERWRITTEN));
         }
-        drop(known);
-        self.blocks = blocks;
         result
     }
 
@@ -36,7 +33,7 @@ impl Sink<'_> {
         &mut self,
         thread: &mut TracedThread,
         entries: &mut Entries<'_>,
-        known: &ExecutableBlocks<'_>,
+        known: &ExecutableBlocks,
     ) -> Result<(), Error> {
         let mut accesses = std::mem::take(&mut self.accesses);
         let result = self
@@ -53,7 +50,7 @@ impl Sink<'_> {
         &mut self,
         thread: &mut TracedThread,
         entries: &mut Entries<'_>,
-        known: &ExecutableBlocks<'_>,
+        known: &ExecutableBlocks,
         accesses: &mut Vec<Access>,
     ) -> Result<(), Error> {
         // What a block does not set is of another one: it does not look at that.
@@ -65,26 +62,11 @@ impl Sink<'_> {
         while let Some(entry) = entries.next_entry() {
             match entry {
                 Entry::Block(EntryHeader { id, after }) => {
-                    let mut words = None;
-                    // Before anything else is looked at: this is what nearly all entries are.
-                    if let Some(open) = &mut writer
-                        && thread.flow.is_none()
-                        && let Some(block) = BlockWriter::expect(open, id, thread.base)
-                    {
-                        let Some(own) = entries.values(block.values()) else { break };
-                        if !entries.is_cut() {
-                            open.push_expected(block, thread.cycle, own);
-                            self.totals.accesses += u64::from(block.accesses());
-                            thread.cycle += u64::from(block.instructions()) + after;
-                            continue;
-                        }
-                        words = Some(own);
-                    }
                     let Some(block) = known.get(id) else {
                         entries.end_here();
                         break;
                     };
-                    let Some(words) = words.or_else(|| entries.values(block.values())) else { break };
+                    let Some(words) = entries.values(block.values()) else { break };
                     thread.enter(known, id)?;
                     let orders = block.orders(words);
                     if let Some([before, _]) = orders {
@@ -210,138 +192,4 @@ fn expand(
     let (first, from) = (accesses.len(), thread.cycle);
     block.expand(from, values, thread.base, accesses);
     thread.last = Some(LastBlock { first, from, instructions: block.instructions() });
-}
-
-#[cfg(test)]
-mod tests {
-    use blocks::{BlockAccess, Extent, MAX_DEFINITION_BYTES, RecordedValues, encode_definition};
-    use buffers::flow::{CUT, EMBED, FIRST_BLOCK, ID_BITS, PAD};
-    use buffers::{Content, RecordRoom, encode};
-    use memref::{AccessKind, Event, GapReason, ThreadId};
-    use trace_format::{Batch, CreateOptions, Encoders, Filter, Trace, TraceWriter};
-
-    use super::*;
-    use crate::sink::Contents;
-
-    const LOAD: u32 = FIRST_BLOCK;
-    const LOCKED: u32 = FIRST_BLOCK + 1;
-    const FILL: u32 = FIRST_BLOCK + 2;
-
-    fn define(sink: &mut Sink<'_>) {
-        let load = BlockAccess { base: 0, size: 8, instruction: 1, offset: 3, ..BlockAccess::NONE };
-        let modify = BlockAccess { base: 0, size: 8, kind: AccessKind::Modify, ..BlockAccess::NONE };
-        let repeated = Some(blocks::Repeated { count_after: 2, place_after: 3 });
-        let fill = BlockAccess {
-            base: 0,
-            index: 1,
-            size: 1,
-            kind: AccessKind::Store,
-            repeated,
-            ..BlockAccess::NONE
-        };
-        let defined = [
-            (LOAD, 2, RecordedValues::plain(1), load),
-            (LOCKED, 1, RecordedValues { count: 3, ordered: true }, modify),
-            (FILL, 1, RecordedValues::plain(4), fill),
-        ];
-        let (mut bytes, mut room) = (Vec::new(), [0; MAX_DEFINITION_BYTES]);
-        for (id, instructions, values, access) in defined {
-            let extent = Extent::of(VirtAddr(u64::from(id) * 64), instructions);
-            let len = encode_definition(id, extent, values, &[access], &mut room);
-            bytes.extend_from_slice(&room[..len]);
-        }
-        sink.blocks.add(0, 0, &bytes, sink.list.as_mut()).unwrap();
-    }
-
-    fn embed(words: &mut Vec<u64>, record: &Record<'_>) {
-        let mut room = RecordRoom::new();
-        let (record, _) = encode(record, &mut room).as_chunks();
-        words.push(EMBED | (record.len() as u64) << ID_BITS);
-        words.extend(record.iter().map(|word| u64::from_le_bytes(*word)));
-        words.push(PAD);
-    }
-
-    /// A buffer with all that may stand between executions: 21 accesses.
-    fn buffer(order: u64) -> Vec<u64> {
-        let load = |addr| [u64::from(LOAD) | 1 << ID_BITS, addr];
-        let mut words = vec![5 << ID_BITS];
-        words.extend(load(0x5000));
-        words.extend(load(0x5008));
-        embed(&mut words, &Record::Counter { ip: VirtAddr(7), count: 1, name: b"slow" });
-        words.extend(load(0x5010));
-        words.extend([u64::from(LOCKED) | 2 << ID_BITS, 0x6000, order, order + 3]);
-        words.extend(load(0x5018));
-        embed(
-            &mut words,
-            &Record::Gap { reason: GapReason::LostControl, count: 2, addr: VirtAddr(9), name: b"x" },
-        );
-        // Its access was not made, and one after it was.
-        words.extend([u64::from(LOAD), 0x9990, CUT, 1]);
-        words.extend([u64::from(LOAD), 0x5020, PAD, CUT, 2 | buffers::flow::CUT_ALL]);
-        words.extend(load(0x5028));
-        embed(&mut words, &Record::ThreadBase { addr: VirtAddr(0x100) });
-        words.extend(load(0x5030));
-        let (ip, addr) = (VirtAddr(3), VirtAddr(0x7000));
-        embed(&mut words, &Record::Access { ip, addr, kind: AccessKind::Store, size: 4 });
-        words.extend(load(0x5038));
-        words.extend([u64::from(LOCKED), 0x6008, 0, 0]);
-        words.extend([u64::from(FILL), 0x8000, 10, 0, 0x800a, PAD]);
-        words
-    }
-
-    /// What is read of a thread that handed over three buffers, the last two in the wrong order.
-    fn events(contents: Contents) -> (u64, Vec<Event<String>>) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t.memtap");
-        let options = CreateOptions { encoder: Some(Encoders::BLOCKS), ..CreateOptions::default() };
-        let trace = TraceWriter::create(&path, options).unwrap();
-        let mut sink = Sink::new(trace.clone(), contents, None);
-        sink.add_process(0, std::process::id(), None, 0).unwrap();
-        define(&mut sink);
-        for sequence in [0, 2, 1] {
-            let words = buffer(1 + 10 * u64::from(sequence));
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            sink.take(0, 0, 1, sequence, Content::Flow, &bytes).unwrap();
-        }
-        sink.settle(0).unwrap();
-        sink.finish().unwrap();
-        let accesses = sink.totals().accesses;
-        drop(sink);
-        trace.finish().unwrap();
-        let trace = Trace::open(&path).unwrap();
-        assert!(trace.check().unwrap().is_sound());
-        let shard = trace.shard(ThreadId(0));
-        let mut cursor = shard.events(&Filter::default());
-        let mut all = Vec::new();
-        while let Some(batch) = cursor.next_batch().unwrap() {
-            match batch {
-                Batch::Accesses(some) => all.extend(some.iter().map(|&access| Event::Access(access))),
-                Batch::Event(event) => all.push(event),
-            }
-        }
-        (accesses, all)
-    }
-
-    #[test]
-    fn executions_that_are_expected_are_those_that_each_look_at_a_block_finds() {
-        let (accesses, expected) = events(Contents { regions: u32::MAX, data: false, flow: false });
-        // Where control flow is kept, each entry is looked at by itself.
-        let (_, by_entries) = events(Contents { regions: u32::MAX, data: false, flow: true });
-        assert_eq!(expected, by_entries);
-        let read = expected.iter().filter(|event| matches!(event, Event::Access(_))).count();
-        assert_eq!((read as u64, accesses), (3 * 21, 3 * 21));
-        let locked = |event: &&Event<String>| matches!(event, Event::Access(access) if access.kind == AccessKind::Modify);
-        assert_eq!(expected.iter().filter(locked).count(), 3 * 2);
-        let orders = expected.iter().filter(|event| matches!(event, Event::Order(_))).count();
-        assert_eq!(orders, 3 * 2);
-        let loads: Vec<u64> = expected
-            .iter()
-            .filter_map(|event| match event {
-                Event::Access(access) if access.kind == AccessKind::Load => Some(access.addr.0),
-                _ => None,
-            })
-            .collect();
-        let once = [0x5000, 0x5008, 0x5010, 0x5018, 0x5020, 0x5028, 0x5030, 0x5038];
-        assert_eq!(loads, once.repeat(3));
-    }
 }

@@ -35,7 +35,7 @@ impl Sink<'_> {
         &mut self,
         thread: &mut TracedThread,
         entries: &mut Entries<'_>,
-        known: &ExecutableBlocks<'_>,
+        known: &ExecutableBlocks,
     ) -> Result<(), Error> {
         let mut waiting = Waiting::default();
         let mut words = [0u64; MAX_VALUES];

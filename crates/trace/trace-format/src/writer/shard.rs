@@ -10,7 +10,7 @@ use memref::{Access, Cycle, Event, Gap, GapReason, Marker, ProcessId, ThreadId, 
 
 use super::{lock::lock, options::CreateOptions, segment::PendingSegment, writer_core::WriterCore};
 use crate::{
-    BlockFrame, DataAccess, Error, ExpectedBlock, MAX_FRAME_ENTRIES, StreamKind, Trace,
+    BlockFrame, DataAccess, Error, MAX_FRAME_ENTRIES, StreamKind, Trace,
     encoder::number::BLOCKS,
     entry::{MarkerEntry, REFERENCE, StreamEntry},
 };
@@ -433,19 +433,25 @@ impl BlockWriter<'_> {
         }
     }
 
-    /// The block of that number, where an execution of it is like many before: [`Self::push_expected`] adds it then, and
-    /// [`Self::push`] in any case.
-    #[inline]
-    pub fn expect(&self, id: u32, base: u64) -> Option<ExpectedBlock> {
-        self.state.blocks.as_ref()?.frame.expect(id, base)
+    /// Takes the frame that grows, for who goes on with it elsewhere and gives it back ([`Self::put_frame`]) before anything else is
+    /// added. When the first of its executions came is told beside it: ns since the Unix epoch, nothing of an empty one.
+    pub fn take_frame(&mut self) -> (BlockFrame, u64) {
+        self.state.blocks.as_mut().map_or_else(Default::default, |blocks| {
+            let BufferedBlocks { frame, wall_ns } = std::mem::take(blocks);
+            (frame, wall_ns)
+        })
     }
 
-    /// As [`Self::push`], of the block that was expected just now.
-    #[inline]
-    pub fn push_expected(&mut self, block: ExpectedBlock, cycle: Cycle, values: &[[u8; 8]]) {
-        if let Some(BufferedBlocks { frame, .. }) = &mut self.state.blocks {
-            frame.push_expected(block, cycle, values);
+    /// Has a frame that was filled elsewhere grow on from here. All that was added before came before it, and is written.
+    pub fn put_frame(&mut self, frame: BlockFrame, wall_ns: u64) -> Result<(), Error> {
+        if frame.is_empty() {
+            return Ok(());
         }
+        let waits = self.state.blocks.as_ref().is_some_and(|blocks| !blocks.frame.is_empty());
+        let written = if waits { self.state.write_blocks(self.core) } else { Ok(()) };
+        self.state.last_cycle = self.state.last_cycle.max(frame.first_cycle());
+        self.state.blocks = Some(BufferedBlocks { frame, wall_ns });
+        written
     }
 
     #[cold]

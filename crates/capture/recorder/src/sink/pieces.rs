@@ -1,0 +1,210 @@
+//! Buffers of translated threads on their way through the workers. A thread's buffers are gathered into pieces, which workers code
+//! beside each other (`piece_coder`); what comes of them is entered here, by the thread that reads, in the order of each thread.
+//!
+//! A piece goes on with the frame that the thread had last where all that comes before it is entered; so frames are as long as if one
+//! thread coded everything, unless that one would be late. How much waits is bounded: whoever reads waits for the workers then.
+
+use std::sync::mpsc::{TryRecvError, channel};
+
+use buffers::Records;
+use memref::{GapReason, VirtAddr};
+use trace_format::Error;
+
+use super::Sink;
+use super::causes::OVERWRITTEN;
+use super::gathered::{GatheredBuffers, HeldBuffer};
+use super::piece_coder::{CodedPiece, CodingPiece, FilledFrame, Piece, PieceEventKind, PieceStart};
+use super::piece_queue::MOST_GATHERED;
+use super::thread::TracedThread;
+use crate::clock::now_ns;
+
+impl Sink<'_> {
+    /// The next buffer of a thread whose buffers are coded by pieces.
+    pub(super) fn gather(&mut self, thread: &mut TracedThread, buffer: HeldBuffer) -> Result<(), Error> {
+        let gathered = &mut thread.gathered;
+        if gathered.buffers.is_empty() {
+            gathered.wall_ns = now_ns();
+        }
+        gathered.buffers.push(buffer);
+        self.pieces.gathered += 1;
+        if gathered.buffers.len() >= self.pieces.most_buffers { self.send_piece(thread) } else { Ok(()) }
+    }
+
+    /// Gives the workers what was gathered of a thread.
+    fn send_piece(&mut self, thread: &mut TracedThread) -> Result<(), Error> {
+        let GatheredBuffers { buffers, wall_ns } = std::mem::take(&mut thread.gathered);
+        let count = buffers.len();
+        if count == 0 {
+            return Ok(());
+        }
+        let start = if thread.coding.is_empty() { Some(thread.start_of_piece()?) } else { None };
+        let piece = Piece { buffers, known: self.blocks.of(thread.process), wall_ns, start };
+        let (result, coded) = channel();
+        let code = move || {
+            // Nobody waits for it where the recording has failed.
+            let _ = result.send(piece.code());
+        };
+        match &self.pieces.workers {
+            Some(workers) => workers.run(code),
+            None => code(),
+        }
+        thread.coding.push_back(CodingPiece { buffers: count, coded });
+        self.pieces.sent.push_back(thread.number);
+        self.pieces.gathered -= count;
+        self.pieces.coding += count;
+        Ok(())
+    }
+
+    /// Enters the pieces whose turn has come, and waits for some where too much is on its way.
+    pub(crate) fn enter_coded(&mut self) -> Result<(), Error> {
+        let mut result = Ok(());
+        if self.pieces.gathered > MOST_GATHERED {
+            result = self.send_all();
+        }
+        while let Some(&number) = self.pieces.sent.front() {
+            let waits = self.pieces.coding > self.pieces.most_coding();
+            if let Some(mut thread) = self.threads.remove(&number) {
+                let entered = self.enter_next(&mut thread, waits);
+                self.threads.insert(number, thread);
+                match entered {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => result = result.and(Err(error)),
+                }
+            }
+            self.pieces.sent.pop_front();
+        }
+        result
+    }
+
+    /// Gives the workers all that was gathered.
+    fn send_all(&mut self) -> Result<(), Error> {
+        let gathered = self.threads.iter().filter(|(_, thread)| !thread.gathered.buffers.is_empty());
+        let mut numbers: Vec<u32> = gathered.map(|(&number, _)| number).collect();
+        numbers.sort_unstable();
+        let mut result = Ok(());
+        for number in numbers {
+            if let Some(mut thread) = self.threads.remove(&number) {
+                result = result.and(self.send_piece(&mut thread));
+                self.threads.insert(number, thread);
+            }
+        }
+        result
+    }
+
+    /// Enters all that was read so far.
+    pub(crate) fn finish_pieces(&mut self) -> Result<(), Error> {
+        let mut result = self.send_all();
+        while let Some(number) = self.pieces.sent.pop_front() {
+            if let Some(mut thread) = self.threads.remove(&number) {
+                result = result.and(self.finish_pieces_of(&mut thread));
+                self.threads.insert(number, thread);
+            }
+        }
+        result
+    }
+
+    /// Enters all that was read of a thread so far.
+    pub(super) fn finish_pieces_of(&mut self, thread: &mut TracedThread) -> Result<(), Error> {
+        let mut result = self.send_piece(thread);
+        while !thread.coding.is_empty() {
+            result = result.and(self.enter_next(thread, true).map(drop));
+        }
+        result
+    }
+
+    /// Enters the next piece of a thread, if it has one. `false` where it is not coded yet, unless that is to be waited for.
+    fn enter_next(&mut self, thread: &mut TracedThread, waits: bool) -> Result<bool, Error> {
+        let Some(CodingPiece { buffers, coded }) = thread.coding.front() else { return Ok(true) };
+        let ended =
+            if waits { coded.recv().map_err(|_| TryRecvError::Disconnected) } else { coded.try_recv() };
+        let piece = match ended {
+            Ok(piece) => piece,
+            Err(TryRecvError::Empty) => return Ok(false),
+            Err(TryRecvError::Disconnected) => unreachable!("a worker that panics takes the process along"),
+        };
+        self.pieces.coding -= buffers;
+        thread.coding.pop_front();
+        self.enter_piece(thread, piece)?;
+        Ok(true)
+    }
+
+    /// Enters a piece, and what a worker left of it.
+    fn enter_piece(&mut self, thread: &mut TracedThread, mut piece: CodedPiece) -> Result<(), Error> {
+        let mut result = Ok(());
+        loop {
+            result = result.and(self.enter_executions(thread, &mut piece));
+            let CodedPiece { mut buffers, known, stop, wall_ns, .. } = piece;
+            let rest = stop.map_or(Vec::new(), |stop| buffers.split_off(stop.buffer));
+            buffers.into_iter().for_each(|buffer| self.pieces.release(buffer));
+            let mut rest = rest.into_iter();
+            let (Some(stop), Some(next)) = (stop, rest.next()) else { return result };
+            result = result.and(self.flow(thread, &next.words()[stop.word..]));
+            self.pieces.release(next);
+            let start = Some(thread.start_of_piece()?);
+            piece = Piece { buffers: rest.collect(), known, wall_ns, start }.code();
+        }
+    }
+
+    /// Enters what was coded of a piece.
+    fn enter_executions(&mut self, thread: &mut TracedThread, piece: &mut CodedPiece) -> Result<(), Error> {
+        let start = if piece.is_placed { 0 } else { thread.cycle };
+        let mut result = self.enter_events(thread, start, piece);
+        thread.cycle = start + piece.cycle;
+        self.totals.accesses += piece.accesses;
+        for FilledFrame { mut frame, inherits_base, wall_ns } in piece.frames.drain(..) {
+            if !piece.is_placed {
+                frame.begin_at(start, if inherits_base { thread.base } else { frame.base() });
+            }
+            let put = match thread.shard.blocks() {
+                Ok(Some(mut writer)) => writer.put_frame(frame, wall_ns),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            result = result.and(put);
+        }
+        thread.base = piece.base.unwrap_or(thread.base);
+        result
+    }
+
+    /// What a piece says beside its executions.
+    fn enter_events(
+        &mut self,
+        thread: &mut TracedThread,
+        start: u64,
+        piece: &CodedPiece,
+    ) -> Result<(), Error> {
+        let mut records = piece.records.as_slice();
+        for event in &piece.events {
+            let cycle = start + event.cycle;
+            thread.cycle = cycle;
+            match event.kind {
+                PieceEventKind::Mark(order) => thread.mark(cycle, order)?,
+                PieceEventKind::Broken => {
+                    // What came after the entries that were found can't be.
+                    self.gap(thread, GapReason::Killed, 1, (VirtAddr(0), OVERWRITTEN))?;
+                }
+                PieceEventKind::Records(len) => {
+                    let (own, later) = records.split_at(len);
+                    records = later;
+                    for record in Records::new(own).map_while(Result::ok) {
+                        self.record(thread, &record)?;
+                        // Here a cycle is an instruction, not an event.
+                        thread.cycle = cycle;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TracedThread {
+    /// Where it stands, for a piece that begins when all before it is entered.
+    fn start_of_piece(&mut self) -> Result<PieceStart, Error> {
+        let writer = self.shard.blocks()?;
+        let (frame, wall_ns) = writer.map_or_else(Default::default, |mut writer| writer.take_frame());
+        let frame = FilledFrame { frame, inherits_base: false, wall_ns };
+        Ok(PieceStart { cycle: self.cycle, base: self.base, frame })
+    }
+}
