@@ -52,7 +52,9 @@ impl Session {
         Ok(Some(CountedByInstruction { tally, resolvers }))
     }
 
-    /// Whether no instruction was mapped anew, or unmapped, in a process or in one that it was forked from.
+    /// Whether no other instruction was mapped in an instruction's place, and none was unmapped, in a process or in one that it was
+    /// forked from. The loader maps a library whole, and parts of it once more over that: an instruction of the same file and the same
+    /// place in it has the same name.
     fn named_once(&self, process: ProcessId, counted: &[InstructionCount]) -> bool {
         let mut lineage = vec![process];
         while let Some(record) = lineage.last().and_then(|last| self.trace().process(*last))
@@ -61,7 +63,7 @@ impl Session {
             lineage.push(parent);
         }
         let ips: BTreeSet<VirtAddr> = counted.iter().map(|counted| counted.ip).collect();
-        let mut seen = BTreeSet::new();
+        let mut seen: BTreeMap<VirtAddr, (&str, u64)> = BTreeMap::new();
         let events = self.region_events().iter().filter(|event| lineage.contains(&event.process));
         for event in events.filter(|event| event.change != RegionChange::Change) {
             let end = VirtAddr(event.start.0.saturating_add(event.len));
@@ -69,7 +71,10 @@ impl Session {
                 continue;
             }
             for &ip in ips.range(event.start..end) {
-                if !seen.insert(ip) || event.change == RegionChange::Unmap {
+                let place = (event.name.as_str(), event.file_offset + (ip.0 - event.start.0));
+                let before = seen.insert(ip, place);
+                let is_same = |before: (&str, u64)| before == place && event.name.starts_with('/');
+                if !before.is_none_or(is_same) || event.change == RegionChange::Unmap {
                     return false;
                 }
             }
@@ -92,15 +97,19 @@ mod tests {
 
     use super::*;
 
-    /// Two files of code, of which the second is mapped elsewhere or in place of the first one.
+    /// Two files of code, of which the second is mapped elsewhere or in place of the first one; where it is mapped elsewhere, as the loader
+    /// does: first as a whole, then what can be executed over that.
     fn write(path: &Path, second: u64, encoder: &str) {
         let encoder = Encoders::default().by_name(encoder).map(|encoder| encoder.id());
         let options = CreateOptions { segment_entries: 50, encoder, ..CreateOptions::default() };
         let writer = TraceWriter::create(path, options).unwrap();
         let process = writer.add_process(&ProcessRecord { pid: 1, ..ProcessRecord::default() }).unwrap();
-        for (order, start, name) in [(1, 0x40_0000, "/a"), (20, second, "/b")] {
+        let whole = second.saturating_sub(0x1000);
+        let maps = [(1, 0x40_0000, 0, "/a"), (19, whole, 0, "/b"), (20, second, 0x1000, "/b")];
+        let maps = maps.into_iter().filter(|map| map.0 != 19 || second > 0x44_0000);
+        for (order, start, file_offset, name) in maps {
             let (change, kind) = (RegionChange::Map, RegionKind::Text);
-            let (rights, traced, len, file_offset) = (5, true, 0x4000, 0);
+            let (rights, traced, len) = (5, true, 0x4000);
             let start = VirtAddr(start);
             let event =
                 RegionEvent { order, process, change, kind, rights, traced, start, len, file_offset, name };
