@@ -8,7 +8,7 @@ use trace_server::Workers;
 use super::gathered::{HeldBuffer, SpareRooms};
 
 /// Buffers of a piece. More make longer frames where workers are late, fewer let them help each other sooner.
-const PIECE_BUFFERS: usize = 64;
+const PIECE_BUFFERS: usize = 128;
 /// Buffers of all threads that may wait to become pieces.
 pub(super) const MOST_GATHERED: usize = 512;
 /// Pieces on their way, for each worker: one that it codes and one that waits for it.
