@@ -14,8 +14,9 @@ use crate::check::{CheckSite, Checked};
 use crate::code_pages::CodePages;
 use crate::emit::{Around, ENTRY_BYTES, Emitted, Link, TooFar, emit, emit_probe, emit_way};
 use crate::exit_reason::{CHECK_DONE, EXIT_KINDS, EXIT_LINK, EXIT_MISS, EXIT_STOP};
+use crate::filter::AddressFilter;
 use crate::paths::PathSearch;
-use crate::place::{CachedBlock, Front, Place, Recording, ShorterBlock, Stretch};
+use crate::place::{CachedBlock, Front, Place, Recording, ShorterBlock};
 use crate::plan::{End, MAX_PATH_EXITS, Plan};
 use crate::processor;
 use crate::table::BranchTable;
@@ -151,7 +152,7 @@ pub struct Engine {
     found: [FoundCode; FOUND],
     /// Code for addresses with a stop, as if there was none.
     after_stops: BTreeMap<CodeKey, u64>,
-    links: Vec<Link>,
+    pub(crate) links: Vec<Link>,
     tables: [Option<BranchTable>; 3],
     next_id: u32,
     /// Functions of the tracer that are called, by their numbers.
@@ -327,7 +328,9 @@ impl Engine {
         {
             table.remove(addr);
             // A long path may go there without looking.
-            self.forget_paths(|block| block.executed(None).skip(1).any(|ip| ip == addr));
+            let goes_there = |block: &CachedBlock| block.executed(None).skip(1).any(|ip| ip == addr);
+            let gone = self.paths(goes_there).collect();
+            self.forget(&gone);
         }
     }
 
@@ -456,7 +459,7 @@ impl Engine {
             self.by_id.resize((self.next_id - FIRST_BLOCK) as usize, at);
         }
         let start = block.code;
-        self.translated.program_bytes += u64::from(block.covered);
+        self.translated.program_bytes += plan.code.len() as u64;
         self.translated.blocks += 1;
         let area = self.areas.get_mut(index).ok_or(Untranslatable::Full)?;
         area.append(code.bytes());
@@ -464,19 +467,6 @@ impl Engine {
         self.links.extend(links);
         self.sites.extend(sites);
         Ok(start)
-    }
-
-    pub(crate) fn links_len(&self) -> usize {
-        self.links.len()
-    }
-
-    /// The block whose code that is was made of these stretches.
-    pub(crate) fn make_path(&mut self, code: u64, stretches: Vec<Stretch>) {
-        if let Some(area) = self.areas.iter_mut().find(|area| area.contains(code))
-            && let Some(block) = area.blocks.last_mut().filter(|block| block.code == code)
-        {
-            block.stretches = stretches.into_boxed_slice();
-        }
     }
 
     /// The block of that number, and which of its shorter ones that is.
@@ -506,20 +496,23 @@ impl Engine {
                 table.set_way(key.addr, way);
             }
         }
+        let filter = AddressFilter::of(codes.keys().map(|key| key.addr));
         for number in 0..self.links.len() {
             let Some(link) = self.links.get(number) else { break };
-            if let Some(&code) = codes.get(&CodeKey { addr: link.target, mode: link.mode }) {
+            if filter.may_have(link.target)
+                && let Some(&code) = codes.get(&CodeKey { addr: link.target, mode: link.mode })
+            {
                 self.set_link(Via(number as u32), code);
             }
         }
     }
 
-    /// Forgets long paths.
-    fn forget_paths(&mut self, is_gone: impl Fn(&CachedBlock) -> bool) {
+    /// The long paths of which that is true.
+    fn paths(&self, is_meant: impl Fn(&CachedBlock) -> bool) -> impl Iterator<Item = CodeKey> {
         let code = |key: &CodeKey| self.blocks.get(key).copied();
-        let is_gone = |key: &CodeKey| code(key).and_then(|code| self.block_at(code)).is_some_and(&is_gone);
-        let gone: BTreeSet<CodeKey> = self.search.paths().filter(is_gone).collect();
-        self.forget(&gone);
+        self.search
+            .paths()
+            .filter(move |key| code(key).and_then(|code| self.block_at(code)).is_some_and(&is_meant))
     }
 
     /// Forgets code: nothing leads to it any more.
@@ -535,8 +528,10 @@ impl Engine {
                 table.remove(key.addr);
             }
         }
+        let filter = AddressFilter::of(gone.iter().map(|key| key.addr));
         for link in &self.links {
-            if gone.contains(&CodeKey { addr: link.target, mode: link.mode }) {
+            if filter.may_have(link.target) && gone.contains(&CodeKey { addr: link.target, mode: link.mode })
+            {
                 write_slot(link.slot, link.way_out);
                 let distance = link.stub.wrapping_sub(link.distance + 4) as i64;
                 if let Ok(distance) = i32::try_from(distance) {
@@ -610,15 +605,12 @@ impl Engine {
         self.pages.forget(start, end);
         let from = start.saturating_sub(MAX_INSTRUCTIONS as u64 * 15);
         self.after_stops.retain(|key, _| !(from..end).contains(&key.addr));
-        let mut gone = BTreeSet::new();
+        let is_gone = |block: &CachedBlock| block.is_of(start, end);
         let first = |addr| CodeKey { addr, mode: Mode::Record };
-        for (&key, &code) in self.blocks.range(first(from)..first(end)) {
-            if self.block_at(code).is_some_and(|block| block.is_of(start, end)) {
-                gone.insert(key);
-            }
-        }
+        let near = self.blocks.range(first(from)..first(end));
+        let near = near.filter(|&(_, &code)| self.block_at(code).is_some_and(is_gone)).map(|(&key, _)| key);
+        let gone = near.chain(self.paths(is_gone)).collect();
         self.forget(&gone);
-        self.forget_paths(|block| block.is_of(start, end));
     }
 }
 

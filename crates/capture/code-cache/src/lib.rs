@@ -37,6 +37,7 @@ mod code_pages;
 mod emit;
 mod engine;
 mod exit_reason;
+mod filter;
 #[cfg(test)]
 mod listing;
 mod marks;

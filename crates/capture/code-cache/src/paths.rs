@@ -45,6 +45,14 @@ pub struct Sample {
     executed: Vec<Executed>,
 }
 
+/// What became of an address where a path could begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PathHead {
+    Path,
+    /// There was none. What the program does there may change: it is looked for again when so many buffers were filled.
+    None(u32),
+}
+
 /// Which blocks are paths, and when another buffer is looked at.
 #[derive(Debug)]
 pub(crate) struct PathSearch {
@@ -53,7 +61,7 @@ pub(crate) struct PathSearch {
     /// How many there are when the next one is looked at.
     next: u32,
     /// Where a path begins, or where one was looked for.
-    heads: BTreeMap<u64, bool>,
+    heads: BTreeMap<u64, PathHead>,
 }
 
 impl PathSearch {
@@ -63,8 +71,23 @@ impl PathSearch {
 
     /// The paths.
     pub(crate) fn paths(&self) -> impl Iterator<Item = CodeKey> {
-        let paths = self.heads.iter().filter(|&(_, &is_path)| is_path);
+        let paths = self.heads.iter().filter(|&(_, &head)| head == PathHead::Path);
         paths.map(|(&addr, _)| CodeKey { addr, mode: Mode::Record })
+    }
+
+    /// Whether a path is to be looked for from there.
+    fn is_open(&self, addr: u64) -> bool {
+        match self.heads.get(&addr) {
+            None => true,
+            Some(PathHead::Path) => false,
+            Some(&PathHead::None(until)) => self.buffers >= until,
+        }
+    }
+
+    /// One was looked for.
+    fn looked(&mut self, addr: u64, is_path: bool) {
+        let again = PathHead::None(self.buffers.saturating_mul(2));
+        self.heads.insert(addr, if is_path { PathHead::Path } else { again });
     }
 
     /// Code was forgotten: there may be another path from there.
@@ -117,20 +140,20 @@ impl Engine {
         let mut begun: Vec<_> =
             begun.into_iter().filter(|(_, places)| places.len() >= executed.len() / 128).collect();
         begun.sort_by_key(|(addr, places)| (core::cmp::Reverse(places.len()), *addr));
-        let from = self.links_len();
+        let from = self.links.len();
         let mut made = BTreeMap::new();
         let mut inside = BTreeSet::new();
         for (head, places) in begun {
             if made.len() == MOST {
                 break;
             }
-            if inside.contains(&head) || self.search.heads.contains_key(&head) {
+            if inside.contains(&head) || !self.search.is_open(head) {
                 continue;
             }
-            self.search.heads.insert(head, false);
             let path = self.follow(executed, places, environment, &mut inside);
-            if let Some(code) = self.make(&path, environment) {
-                self.search.heads.insert(head, true);
+            let code = self.make(&path, environment);
+            self.search.looked(head, code.is_some());
+            if let Some(code) = code {
                 made.insert(CodeKey { addr: head, mode: Mode::Record }, code);
             }
         }
@@ -275,9 +298,7 @@ impl Engine {
         if plan.steps.len() <= before || !plan.records() {
             return None;
         }
-        let code = self.append(&mut plan, Mode::Record, false, environment).ok()?;
-        self.make_path(code, plan.stretches());
-        Some(code)
+        self.append(&mut plan, Mode::Record, false, environment).ok()
     }
 }
 
@@ -461,6 +482,10 @@ mod tests {
         let parts = [&words[..2], &record, &words[2..5], &record, &words[5..], &record].concat();
         lengthen(&mut engine, &mut program, &parts.repeat(200));
         assert_eq!(paths(&engine), []);
+        // Later the program does something else there.
+        let words = program.buffer(200);
+        lengthen(&mut engine, &mut program, &words);
+        assert_eq!((engine.search.buffers, paths(&engine)), (2, vec![AT]));
         // SAFETY: nobody runs in it.
         unsafe { engine.clear() };
     }

@@ -164,8 +164,8 @@ pub(crate) struct CachedBlock {
     /// The distance of the code after the last instruction, where a system call returns to; zero: it is none.
     pub(crate) after: u16,
     pub(crate) parts: [PartAt; 2],
-    /// The same of returns and calls in the middle of a long path, each with its instruction.
-    pub(crate) inner_parts: Box<[(u16, PartAt)]>,
+    /// The accesses of returns and calls in the middle of a long path, with [`aside::INDIRECT`].
+    pub(crate) inner_parts: Box<[CodeWith]>,
     /// Whether it is a repeated string instruction, and the values written before it.
     pub(crate) repeated: Option<u8>,
     /// Where recording code looks at the program's memory, and how many instructions are executed there.
@@ -321,9 +321,8 @@ impl CachedBlock {
         if let Some(part) = self.parts.iter().find(|part| part.distance != 0 && part.distance == distance) {
             return at(last, part.aside, last);
         }
-        let inner = |part: &&(u16, PartAt)| part.1.distance == distance;
-        if let Some(&(step, part)) = self.inner_parts.iter().find(inner) {
-            return at(step.into(), part.aside, step.into());
+        if let Some(part) = self.inner_parts.iter().find(|part| part.distance == distance) {
+            return at(part.instruction.into(), aside::INDIRECT, part.instruction.into());
         }
         if let Some(copy) = self.copies.iter().find(|copy| copy.distance == distance) {
             return at(copy.instruction.into(), 0, copy.instruction.into());

@@ -141,7 +141,7 @@ pub(crate) fn emit(plan: &Plan, around: &Around) -> Result<Emitted, TooFar> {
         values: plan.words() as u8,
         next: plan.next(),
         covered: plan.covered(),
-        stretches: Box::new([]),
+        stretches: plan.stretches().into_boxed_slice(),
         exits: Box::new([]),
         steps: Box::new([]),
         scratch: Box::new([]),
@@ -206,7 +206,7 @@ struct BlockEmitter<'a> {
     links: Vec<Link>,
     pushed: Vec<PushedWord>,
     /// See [`CachedBlock::inner_parts`].
-    inner_parts: Vec<(u16, PartAt)>,
+    inner_parts: Vec<CodeWith>,
     taken: Vec<TakenBranch>,
     /// See [`CachedBlock::pointers`].
     pointers: Vec<PointerRange>,

@@ -7,9 +7,9 @@ use x86::Transfer;
 
 use super::{BlockEmitter, TakenBranch, TooFar, condition};
 use crate::assembler::JumpWhen;
-use crate::place::{PartAt, Recording};
+use crate::place::{CodeWith, Recording};
 use crate::register::Gpr;
-use crate::slot::{SPILL_RCX, SPILL_RDX, SPILL_SCRATCH, aside};
+use crate::slot::{SPILL_RCX, SPILL_RDX, SPILL_SCRATCH};
 
 impl BlockEmitter<'_> {
     /// A branch in the middle, or a return.
@@ -64,8 +64,8 @@ impl BlockEmitter<'_> {
 
     /// What stands here makes an access of that instruction.
     fn inner_part(&mut self, index: usize) {
-        let part = PartAt { distance: self.distance(), aside: aside::INDIRECT };
-        self.inner_parts.push((index as u16, part));
+        let distance = self.distance();
+        self.inner_parts.push(CodeWith { instruction: index as u16, distance });
     }
 
     /// Where the block is left early: what is executed becomes a block of its own.

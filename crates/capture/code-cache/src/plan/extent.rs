@@ -220,10 +220,10 @@ impl Plan {
         u16::try_from(ends.max().unwrap_or(0).max(1)).unwrap_or(0)
     }
 
-    /// The stretches of the program that its instructions are in, of a path.
+    /// The stretches of the program that the instructions of a long path are in.
     pub(crate) fn stretches(&self) -> Vec<Stretch> {
         let mut all: Vec<Stretch> = Vec::new();
-        for step in &self.steps {
+        for step in self.steps.iter().filter(|_| self.is_path) {
             let (start, end) = (step.instruction.addr(), step.instruction.next());
             match all.last_mut() {
                 Some(last) if last.end == start => last.end = end,

@@ -75,6 +75,8 @@ pub(crate) struct Plan {
     pub(crate) checks: Option<Vec<Check>>,
     /// Whether that is a locked instruction, around which the session's orders are written. It is the block's only one.
     pub(crate) ordered: bool,
+    /// Whether it goes wherever its instructions are.
+    is_path: bool,
     task: Option<Task>,
     flow: Flow,
 }
@@ -105,7 +107,8 @@ impl Plan {
         read: impl FnMut(u64, &mut [u8]) -> usize,
         stops: impl Fn(u64) -> bool,
     ) -> Option<Self> {
-        let mut plan = Self::empty(*path.first()?, Some(Task::Addresses), Flow::Accesses);
+        let own = Self::empty(*path.first()?, Some(Task::Addresses), Flow::Accesses);
+        let mut plan = Self { is_path: true, ..own };
         plan.decode_path(path, read, stops)?;
         plan.complete();
         Some(plan)
@@ -125,6 +128,7 @@ impl Plan {
             captures: None,
             checks: None,
             ordered: false,
+            is_path: false,
             task,
             flow,
         }

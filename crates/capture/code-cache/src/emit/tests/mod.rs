@@ -42,6 +42,21 @@ fn quiet(bytes: &[u8]) -> Form<'_> {
     Form { mode: Mode::Quiet, ..recorded(bytes) }
 }
 
+/// Surroundings of a block of the program at that address.
+fn around(addr: u64) -> Around {
+    Around {
+        mode: Mode::Record,
+        id: 0x20,
+        at: addr - 0x10_0000,
+        ways: 0x7e41_0008,
+        next_link: 7,
+        stop: None,
+        next_site: 3,
+        marks: None,
+        rotates: true,
+    }
+}
+
 impl Form<'_> {
     /// All lines, with the distances in them counted from the code's first byte in the cache.
     fn lines(&self) -> Vec<String> {
@@ -54,14 +69,10 @@ impl Form<'_> {
         }
         let around = Around {
             mode: self.mode,
-            id: 0x20,
-            at: self.at - 0x10_0000,
-            ways: 0x7e41_0008,
-            next_link: 7,
             stop: self.stop,
-            next_site: 3,
             marks: matches!(self.task, Task::Check(_)).then_some(0x5000_0000),
             rotates: self.rotates,
+            ..around(self.at)
         };
         let emitted = emit(&plan, &around).expect("nothing is far away");
         listing(emitted.code.bytes(), around.at)
@@ -366,17 +377,7 @@ fn path_lines(bytes: &[u8], offsets: &[u64]) -> Vec<String> {
         code.len().min(into.len())
     };
     let plan = Plan::of_path(&way, read, |_| false).expect("it is code");
-    let around = Around {
-        mode: Mode::Record,
-        id: 0x20,
-        at: HIGH - 0x10_0000,
-        ways: 0x7e41_0008,
-        next_link: 7,
-        stop: None,
-        next_site: 3,
-        marks: None,
-        rotates: true,
-    };
+    let around = around(HIGH);
     let emitted = emit(&plan, &around).expect("nothing is far away");
     without_stubs(listing(emitted.code.bytes(), around.at))
 }
