@@ -127,7 +127,7 @@ pub unsafe extern "C" fn __wrap_memset(dst: *mut u8, byte: i32, len: usize) -> *
                     "add {dst}, 16",
                     "sub {left}, 16",
                     "ja 2b",
-                    dst = inout(reg) dst => _, left = inout(reg) len.max(17) - 16 => _, eight = in(reg) eight,
+                    dst = inout(reg) dst => _, left = inout(reg) len - 16 => _, eight = in(reg) eight,
                     options(nostack),
                 );
             }

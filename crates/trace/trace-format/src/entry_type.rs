@@ -30,11 +30,15 @@ pub struct Field {
 impl Field {
     /// Its value in an entry; 0 where the entry is too short to have it.
     pub fn get(&self, entry: &[u8]) -> u64 {
-        let start = usize::from(self.offset);
-        let mut value = [0; 8];
-        if let (Some(bytes), Some(place)) =
-            (entry.get(start..start + usize::from(self.bytes)), value.get_mut(..usize::from(self.bytes)))
+        let (start, len) = (usize::from(self.offset), usize::from(self.bytes));
+        // Most fields can be read as a word, the rest of which is cut off.
+        if let Some(word) = entry.get(start..).and_then(<[u8]>::first_chunk)
+            && (1..=8).contains(&len)
         {
+            return u64::from_le_bytes(*word) & u64::MAX >> (64 - 8 * len);
+        }
+        let mut value = [0; 8];
+        if let (Some(bytes), Some(place)) = (entry.get(start..start + len), value.get_mut(..len)) {
             place.copy_from_slice(bytes);
         }
         u64::from_le_bytes(value)

@@ -11,7 +11,6 @@ use tracee::lock::Lock;
 use tracee::sys;
 
 use crate::process::breakpoint;
-use crate::protect::pages;
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -45,19 +44,10 @@ impl code_cache::Environment for Around {
             Executable::Not => return 0,
             Executable::Unknown => into.len() as u64,
         };
-        // A page at a time: the second one may not exist.
-        let first = pages::rest_of_page(addr).min(executable);
         // Before: what is written from now on is told.
         code_views::watch(addr, executable);
-        let mut done = 0;
-        for part in [first, executable - first].into_iter().filter(|&part| part > 0) {
-            let Some(place) = into.get_mut(done as usize..(done + part) as usize) else { break };
-            if !program_memory::read_by_kernel(addr.wrapping_add(done), place) {
-                break;
-            }
-            done += part;
-        }
-        done as usize
+        let Some(all) = into.get_mut(..executable as usize) else { return 0 };
+        if program_memory::read_by_kernel(addr, all) { all.len() } else { 0 }
     }
 
     fn resolve(&self, addr: u64, mode: Mode) -> u64 {

@@ -8,7 +8,7 @@ use super::{
     uncovered::{between, put_between, uncovered},
 };
 use crate::{
-    EntryType, Field, FieldRole,
+    EntryType, FieldRole,
     bytes::{ByteReader, put_varint, unzigzag, zigzag},
 };
 
@@ -18,21 +18,6 @@ const BETWEEN: u16 = 32;
 /// Fields as columns.
 #[derive(Debug)]
 pub(crate) struct Columns;
-
-fn field(entry: &[u8], field: &Field) -> u64 {
-    let (at, len) = (usize::from(field.offset), usize::from(field.bytes));
-    // Most fields can be read as a word, the rest of which is cut off.
-    if let Some(word) = entry.get(at..).and_then(<[u8]>::first_chunk)
-        && (1..=8).contains(&len)
-    {
-        return u64::from_le_bytes(*word) & u64::MAX >> (64 - 8 * len);
-    }
-    let mut bytes = [0; 8];
-    for (to, from) in bytes.iter_mut().zip(&entry[at..at + len]) {
-        *to = *from;
-    }
-    u64::from_le_bytes(bytes)
-}
 
 impl Encoder for Columns {
     fn id(&self) -> u32 {
@@ -56,7 +41,7 @@ impl Encoder for Columns {
             } else {
                 let mut last = 0;
                 for entry in rows() {
-                    let value = field(entry, spec);
+                    let value = spec.get(entry);
                     put_varint(&mut column, zigzag(value.wrapping_sub(last)));
                     last = value;
                 }
