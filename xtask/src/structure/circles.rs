@@ -53,7 +53,7 @@ pub(super) fn check(sources: &[Source]) -> Result<String> {
 }
 
 /// Which file of a crate names something of which others.
-fn arrows(sources: &[&Source]) -> BTreeMap<PathBuf, BTreeSet<PathBuf>> {
+pub(super) fn arrows(sources: &[&Source]) -> BTreeMap<PathBuf, BTreeSet<PathBuf>> {
     let modules: BTreeMap<Segments, Module> =
         sources.iter().map(|source| (module_path(source), module(source))).collect();
     let mut arrows = BTreeMap::new();
@@ -240,7 +240,7 @@ fn resolve(modules: &BTreeMap<Segments, Module>, path: &[String], depth: usize) 
 }
 
 /// The strongly connected parts of more than one file (Tarjan's algorithm, by repeated reachability: crates are small).
-fn circles(arrows: &BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> Vec<BTreeSet<PathBuf>> {
+pub(super) fn circles(arrows: &BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> Vec<BTreeSet<PathBuf>> {
     let reach: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> =
         arrows.keys().map(|from| (from, reachable(arrows, from))).collect();
     let mut seen = BTreeSet::new();

@@ -8,6 +8,7 @@ mod documents;
 mod fields;
 mod files;
 mod names;
+mod rooms;
 mod source;
 
 use anyhow::{Result, bail};
@@ -22,6 +23,7 @@ pub(crate) fn run() -> Result<()> {
         fields::check(&sources),
         files::check(&sources),
         names::check(&sources),
+        rooms::check(&sources),
     ];
     let mut failed = 0;
     for result in results {
