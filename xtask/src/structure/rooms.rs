@@ -24,7 +24,6 @@ const CRATES: &[Layered] = &[Layered {
     knot: &[
         "calls",
         "emit",
-        "module_headers",
         "process",
         "protect",
         "recorder",

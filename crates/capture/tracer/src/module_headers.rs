@@ -3,7 +3,7 @@
 use elf::{ElfHeader, SegmentHeader};
 use tracee::sys::Fd;
 
-use crate::protect::pages::PAGE_BYTES;
+use crate::memory::pages::PAGE_BYTES;
 
 /// Addresses of a module, from `start` to before `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

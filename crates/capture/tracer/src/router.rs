@@ -10,10 +10,10 @@ use core::mem::offset_of;
 use tracee::frame::{SigInfo, UContext};
 use tracee::{guarded, sys};
 
+use crate::memory::pages::{self, PAGE_VIEWED};
 use crate::process::{breakpoint, threads};
 use crate::protect::advance::{self, Advance};
 use crate::protect::fault;
-use crate::protect::pages::{self, PAGE_VIEWED};
 use crate::registers::{ALIGNMENT_FLAG, SEGV_ACCERR};
 use crate::signal::actions::{self, Handlers};
 use crate::signal::mask::{self, FAULTS, OURS};

@@ -12,7 +12,7 @@ use memref::{BlockFunction, BlockKind, VirtAddr};
 use crate::calls::allocations;
 use crate::calls::real::{self, real};
 use crate::emit;
-use crate::protect::pages::{self, PAGE_READ, PAGE_VIEWED, PAGE_WRITE};
+use crate::memory::pages::{self, PAGE_READ, PAGE_VIEWED, PAGE_WRITE};
 use crate::state::process::PROCESS;
 use crate::watch::hits::{self, BlockBytes, Origin};
 use crate::watch::touched::Touched;

@@ -17,10 +17,10 @@ use buffers::Record;
 use memref::{SyncFunction, SyncKind, VirtAddr};
 use tracee::sys;
 
+use crate::memory::program_memory;
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_memory;
 
 /// Descriptors that the table has room for; programs have few others.
 const KNOWN: usize = 4096;

@@ -11,9 +11,9 @@ use tracee::frame::SigInfo;
 use tracee::sys;
 
 use crate::calls::descriptors::{Sort, is_looked_at, object};
+use crate::memory::program_memory;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_memory;
 
 /// Bytes that the kernel writes of each signal that is read from a signalfd.
 const READ_SIGNAL_BYTES: u64 = size_of::<libc::signalfd_siginfo>() as u64;

@@ -12,7 +12,7 @@ use memref::{SyncFunction, SyncKind, VirtAddr};
 
 use crate::calls::real::{self, real};
 use crate::calls::thread::OnceRoutine;
-use crate::protect::pages;
+use crate::memory::pages;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::{emit, recorder};

@@ -22,15 +22,15 @@ use tracee::frame::{AltStack, UContext, fpstate_bytes};
 use tracee::lock::Lock;
 use tracee::{sys, tls};
 
-use crate::process::connect::Answer;
-use crate::process::{attach_words, breakpoint, connect, control, give_back, identity, namespaces, regions};
+use crate::memory::program_memory;
+use crate::process::connect::{self, Answer};
+use crate::process::{attach_words, breakpoint, control, give_back, identity, namespaces, regions};
 use crate::signal::mask::OURS;
 use crate::signal::stubs::{self, StubPlace};
 use crate::signal::{actions, alt_stack, rseq, waiting};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_memory;
 use crate::translate::{context, kick, park, process, translated_thread};
 
 /// What was agreed with the recorder, until it is used.

@@ -6,9 +6,9 @@ use tracee::frame::UContext;
 use tracee::lock::Lock;
 use tracee::{maps, sys};
 
+use crate::memory::pages::{self, PAGE_BYTES};
 use crate::process::control;
 use crate::protect::burst;
-use crate::protect::pages::{self, PAGE_BYTES};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 

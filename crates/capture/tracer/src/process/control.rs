@@ -7,7 +7,8 @@ use buffers::Record;
 use memref::{MarkerKind, VirtAddr};
 
 use crate::calls::real;
-use crate::protect::{pages, views};
+use crate::memory::pages;
+use crate::protect::views;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::{kick, thread_buffers};

@@ -10,16 +10,15 @@ use tracee::frame::UContext;
 use tracee::sys;
 use tracee::text::Text;
 
-use crate::process::debugger;
+use crate::memory::{pages, program_memory};
 use crate::process::image::{self, VARIABLE};
 use crate::process::program::{self, Verdict};
-use crate::process::{connect, library_path, sanitizer};
-use crate::protect::pages;
+use crate::process::{connect, debugger, library_path, sanitizer};
 use crate::signal::actions;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
-use crate::syscall::{limits, paths, program_memory};
+use crate::syscall::{limits, paths};
 use crate::translate::process;
 
 /// What the loader takes libraries from.

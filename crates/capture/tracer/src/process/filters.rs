@@ -13,12 +13,12 @@ use tracee::frame::UContext;
 use tracee::sys;
 use tracee::text::Text;
 
+use crate::memory::program_memory;
 use crate::process::{filter_code, unrecorded};
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
-use crate::syscall::program_memory;
 
 /// What the program asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,20 +7,21 @@ use memref::{SyncFunction, SyncKind, VirtAddr};
 use tracee::frame::UContext;
 use tracee::{alloc, sys};
 
+use crate::memory::ranges::RANGES;
+use crate::memory::{code_ranges, code_views, pages, program_memory};
 use crate::process::births::BIRTHS;
 use crate::process::breakpoint::BREAKPOINTS;
 use crate::process::{identity, namespaces, surroundings};
-use crate::protect::ranges::RANGES;
-use crate::protect::{fork_copy, pages, sharing};
+use crate::protect::{fork_copy, sharing};
 use crate::recorder;
 use crate::signal::actions::{self, ACTIONS};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
-use crate::syscall::{limits, program_memory};
+use crate::syscall::limits;
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::state::ThreadTranslation;
-use crate::translate::{code_ranges, code_views, process, sync, translated_thread};
+use crate::translate::{process, sync, translated_thread};
 use crate::watch::{hits, watchpoints};
 
 pub(crate) fn fork(thread: &mut TracedThread, context: &mut UContext, flags: u64) -> Option<isize> {

@@ -12,9 +12,9 @@ use elf::{ElfHeader, SegmentHeader};
 use tracee::text::Text;
 use tracee::{sys, tls};
 
+use crate::memory::pages::{self, PAGE_BYTES};
 use crate::module_headers::segment_of_file;
 use crate::process::namespaces;
-use crate::protect::pages::{self, PAGE_BYTES};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
 use crate::syscall::paths;

@@ -4,13 +4,13 @@ use memref::{RegionChange, RegionKind};
 use tracee::maps::{self, Mapping};
 use tracee::{sys, tls};
 
+use crate::memory::code_views;
+use crate::memory::pages::{self, PAGE_BYTES};
+use crate::memory::ranges::Range;
 use crate::module_headers::{MappedHeaders, ModuleSpan};
-use crate::protect::pages::{self, PAGE_BYTES};
-use crate::protect::ranges::Range;
 use crate::protect::views;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::translate::code_views;
 
 /// What the kernel calls the recorder's shared memory.
 const POOL_NAME: &[u8] = b"/memfd:memtap";

@@ -6,18 +6,17 @@ use core::sync::atomic::Ordering;
 use buffers::{Arrival, Config, FIRST_ANNOUNCEMENT, Pool, Refusal};
 use tracee::{maps, sys};
 
-use crate::process::connect::Answer;
+use crate::memory::program_memory;
+use crate::memory::ranges::RANGES;
+use crate::process::connect::{self, Answer};
 use crate::process::image::{self, VARIABLE};
-use crate::process::{
-    attach_words, breakpoint, connect, identity, library_path, namespaces, regions, sanitizer,
-};
-use crate::protect::ranges::RANGES;
+use crate::process::{attach_words, breakpoint, identity, library_path, namespaces, regions, sanitizer};
 use crate::router;
 use crate::signal::{actions, alt_stack, rseq, waiting};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
 use crate::state::thread::TracedThread;
-use crate::syscall::{limits, program_memory};
+use crate::syscall::limits;
 use crate::translate::{process, translated_thread};
 use crate::watch::watchpoints;
 

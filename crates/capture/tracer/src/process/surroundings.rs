@@ -1,8 +1,8 @@
 //! Calls that change what the tracer, and those in the programs that are started later, find around them: paths, networks, process
 //! ids, which calls are allowed. What will be out of reach is taken hold of before.
 
+use crate::memory::program_memory;
 use crate::process::{connect, library_path, namespaces};
-use crate::syscall::program_memory;
 
 /// The flags of clone and unshare with which others are found.
 const NEW_SURROUNDINGS: u64 =

@@ -8,16 +8,16 @@ use memref::{GapReason, RegionKind, SyncFunction, SyncKind, VirtAddr};
 use tracee::frame::{AltStack, UContext};
 use tracee::{sys, tls};
 
+use crate::memory::ranges::RANGES;
+use crate::memory::{pages, program_memory};
 use crate::process::births::{BIRTH_STACKS, BIRTHS, Birth, Newborn};
 use crate::process::{forks, namespaces};
-use crate::protect::ranges::RANGES;
-use crate::protect::{gs_words, pages, sharing, views};
+use crate::protect::{gs_words, sharing, views};
 use crate::recorder;
 use crate::signal::{actions, alt_stack, stubs};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
-use crate::syscall::program_memory;
 use crate::translate::{context, process, translated_thread};
 
 const PAGE_BYTES: usize = 4096;

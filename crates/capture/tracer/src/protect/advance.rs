@@ -3,13 +3,12 @@
 
 use tracee::frame::{SigInfo, UContext};
 
+use crate::memory::program_memory;
 use crate::protect::burst::{self, Burst};
-use crate::signal::delivery;
 use crate::signal::stubs::SYSCALL_BYTES;
-use crate::signal::waiting;
+use crate::signal::{delivery, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_memory;
 use crate::translate::state::SignalRun;
 
 /// Bursts between two signals: twice as many each time, as long as they come so fast.

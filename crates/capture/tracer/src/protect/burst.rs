@@ -11,14 +11,14 @@ use tracee::frame::UContext;
 use tracee::tls;
 use x86::{Environment, MAX_INSTRUCTION_BYTES, Operand, Refused, StepOutcome};
 
+use crate::memory::code_ranges::{self, Executable};
+use crate::memory::code_views::CodeStretch;
+use crate::memory::pages::{self, PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE};
 use crate::protect::gs_words;
-use crate::protect::pages::{self, PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE};
 use crate::protect::sharing::{self, Sharing};
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::translate::code_ranges::{self, Executable};
-use crate::translate::code_views::CodeStretch;
 use crate::watch::hits::Origin;
 use crate::watch::touched::Touched;
 

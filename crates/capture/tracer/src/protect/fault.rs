@@ -9,9 +9,9 @@ use tracee::frame::{SigInfo, UContext};
 use tracee::{sys, tls};
 use x86::Operand;
 
+use crate::memory::pages::{self, PAGE_TRACED};
+use crate::memory::ranges::RANGES;
 use crate::protect::burst::{self, Burst, HELD};
-use crate::protect::pages::{self, PAGE_TRACED};
-use crate::protect::ranges::RANGES;
 use crate::registers::{FAULT_OF_FETCH, FAULT_OF_WRITE, SEGV_ACCERR, TRAP_FLAG};
 use crate::signal::delivery;
 use crate::signal::mask::OURS;

@@ -2,8 +2,8 @@
 
 use tracee::sys;
 
-use crate::protect::pages::{self, TOP, VIEW};
-use crate::protect::ranges::{RANGES, Range};
+use crate::memory::pages::{self, TOP, VIEW};
+use crate::memory::ranges::{RANGES, Range};
 use crate::protect::{view_copy, views};
 use crate::state::process::PROCESS;
 

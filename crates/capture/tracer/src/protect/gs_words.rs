@@ -4,7 +4,7 @@
 
 use tracee::{sys, tls};
 
-use crate::protect::pages::PAGE_BYTES;
+use crate::memory::pages::PAGE_BYTES;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 

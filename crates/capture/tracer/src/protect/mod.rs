@@ -5,8 +5,6 @@ pub(crate) mod burst;
 pub(crate) mod fault;
 pub(crate) mod fork_copy;
 pub(crate) mod gs_words;
-pub(crate) mod pages;
-pub(crate) mod ranges;
 pub(crate) mod sharing;
 pub(crate) mod thread;
 pub(crate) mod view_copy;

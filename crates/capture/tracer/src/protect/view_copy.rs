@@ -5,8 +5,8 @@
 
 use tracee::sys;
 
-use crate::protect::pages::{self, PAGE_BYTES};
-use crate::protect::ranges::{RANGES, Range};
+use crate::memory::pages::{self, PAGE_BYTES};
+use crate::memory::ranges::{RANGES, Range};
 
 /// Words of a page.
 const WORDS_OF_PAGE: usize = PAGE_BYTES as usize / size_of::<u64>();

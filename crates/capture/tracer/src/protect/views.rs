@@ -10,8 +10,8 @@ use buffers::Record;
 use memref::{GapReason, RegionChange, RegionKind, VirtAddr};
 use tracee::sys;
 
-use crate::protect::pages::{self, TOP};
-use crate::protect::ranges::{RANGES, Range, Ranges};
+use crate::memory::pages::{self, TOP};
+use crate::memory::ranges::{RANGES, Range, Ranges};
 use crate::protect::view_copy;
 use crate::recorder;
 use crate::state::process::PROCESS;

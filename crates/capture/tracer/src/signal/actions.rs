@@ -6,11 +6,11 @@ use tracee::frame::{SigAction, SigInfo, UContext};
 use tracee::lock::Lock;
 use tracee::sys;
 
+use crate::memory::{program_memory, program_writes};
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::{stubs, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::{program_memory, program_writes};
 
 /// The program's actions, as it sees them; index is the signal's number.
 pub(crate) static ACTIONS: Lock<[SigAction; 65]> =

@@ -3,8 +3,8 @@
 use tracee::frame::AltStack;
 use tracee::sys;
 
+use crate::memory::{program_memory, program_writes};
 use crate::state::thread::TracedThread;
-use crate::syscall::{program_memory, program_writes};
 
 /// The stack is given up while a handler runs.
 const SS_AUTODISARM: i32 = 1 << 31;

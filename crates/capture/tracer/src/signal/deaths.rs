@@ -10,6 +10,7 @@ use memref::{GapReason, VirtAddr};
 use tracee::frame::SigInfo;
 use tracee::sys;
 
+use crate::memory::{code_views, program_memory};
 use crate::registers::SEGV_ACCERR;
 use crate::signal::actions::{ACTIONS, SIG_DFL};
 use crate::signal::mask;
@@ -17,8 +18,7 @@ use crate::signal::stubs::SYSCALL_BYTES;
 use crate::state::process::PROCESS;
 use crate::state::thread::{GATE_CALL, NATIVE_CALL, TracedThread};
 use crate::syscall::call::SystemCall;
-use crate::syscall::program_memory;
-use crate::translate::{code_views, unfinished};
+use crate::translate::unfinished;
 
 /// What a gap says of a fault of ours.
 const IN_OUR_CODE: &[u8] = b"a signal ended it in code of memtap's; please report it";

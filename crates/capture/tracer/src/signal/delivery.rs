@@ -12,18 +12,15 @@ use memref::{BlockFunction, BlockKind, VirtAddr};
 use tracee::frame::{SigFrame, SigInfo, UContext, fpstate_bytes};
 use tracee::sys;
 
-use crate::protect::pages;
+use crate::memory::{pages, program_writes};
 use crate::registers::{DIRECTION_FLAG, RESUME_FLAG, TRAP_FLAG};
 use crate::signal::actions::{self, ACTIONS, SIG_DFL, SIG_IGN};
-use crate::signal::alt_stack;
-use crate::signal::deaths;
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs::{self, SYSCALL_BYTES, StubPlace};
 use crate::signal::thread::SetAside;
-use crate::signal::waiting;
+use crate::signal::{alt_stack, deaths, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_writes;
 
 const RED_ZONE_BYTES: u64 = 128;
 

@@ -8,7 +8,7 @@ use buffers::Record;
 use memref::VirtAddr;
 use tracee::{sys, tls};
 
-use crate::protect::pages;
+use crate::memory::pages;
 use crate::signal::thread::SequenceArea;
 use crate::state::thread::TracedThread;
 

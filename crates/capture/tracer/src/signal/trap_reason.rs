@@ -7,8 +7,8 @@
 
 use tracee::frame::{SigInfo, UContext};
 
+use crate::memory::program_memory;
 use crate::registers::{TRAP_BRKPT, TRAP_TRACE};
-use crate::syscall::program_memory;
 
 /// The whole of `int1`, but for prefixes.
 const INT1: u8 = 0xf1;

@@ -7,10 +7,10 @@ use libc::SI_TKILL;
 use tracee::frame::{SigInfo, UContext};
 use tracee::sys;
 
+use crate::memory::{program_memory, program_writes};
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::thread::WaitingSignal;
 use crate::state::thread::TracedThread;
-use crate::syscall::{program_memory, program_writes};
 
 /// rt_sigprocmask by the program: changes the mask that the return from our handler restores.
 ///

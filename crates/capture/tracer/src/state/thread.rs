@@ -8,7 +8,7 @@ use tracee::frame::{AltStack, SigInfo, UContext};
 use tracee::{sys, tls};
 
 use crate::calls::thread::ThreadCalls;
-use crate::protect::pages::PAGE_BYTES;
+use crate::memory::pages::PAGE_BYTES;
 use crate::protect::thread::ThreadProtection;
 use crate::signal::thread::ThreadSignals;
 use crate::state::process::PROCESS;

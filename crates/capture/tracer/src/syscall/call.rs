@@ -6,10 +6,10 @@ use buffers::Record;
 use memref::{AccessKind, AllocationFunction, AllocationKind, BlockFunction, BlockKind, VirtAddr};
 use tracee::sys;
 
+use crate::memory::program_memory;
 use crate::signal::stubs::SYSCALL_BYTES;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_memory;
 use crate::syscall::scratch::{IOVEC_BYTES, MMSGHDR_BYTES, MSGHDR_BYTES};
 use crate::syscall::table::Arg;
 use crate::watch::hits::{self, Origin};

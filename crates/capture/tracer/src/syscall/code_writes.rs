@@ -6,11 +6,12 @@ use core::fmt::Write;
 use tracee::sys;
 use tracee::text::Text;
 
+use crate::memory::code_views::{self, CodeStretch};
+use crate::memory::program_memory;
 use crate::state::process::PROCESS;
 use crate::syscall::call::SystemCall;
-use crate::syscall::{paths, program_memory};
+use crate::syscall::paths;
 use crate::translate::code_changes::{self, MappingChange};
-use crate::translate::code_views::{self, CodeStretch};
 
 /// Past all addresses of programs, and all files that one executes.
 const ALL: u64 = 1 << 47;

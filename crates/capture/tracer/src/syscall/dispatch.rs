@@ -8,8 +8,9 @@ use memref::{BlockKind, GapReason, VirtAddr};
 use tracee::frame::{AltStack, SigAction, SigInfo, UContext};
 use tracee::sys;
 
+use crate::memory::{pages, program_memory, program_writes};
 use crate::process::{births, debugger, exec, filters, surroundings, threads};
-use crate::protect::{pages, views};
+use crate::protect::views;
 use crate::signal::stubs::{self, NOT_MADE};
 use crate::signal::{actions, alt_stack, deaths, delivery, rseq, wait_limit, waiting};
 use crate::state::process::PROCESS;
@@ -17,7 +18,7 @@ use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
 use crate::syscall::scratch::Scratch;
 use crate::syscall::table::{self, Arg, Manner, SignalSet};
-use crate::syscall::{code_writes, direct, own_status, paths, program_memory, program_writes};
+use crate::syscall::{code_writes, direct, own_status, paths};
 use crate::translate::code_changes::{self, MappingChange};
 use crate::translate::{context, stepping, translated_thread};
 

@@ -12,11 +12,10 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tracee::text::Text;
 use tracee::{maps, sys};
 
-use crate::protect::pages;
+use crate::memory::{pages, program_memory, program_writes};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
-use crate::syscall::{program_memory, program_writes};
 
 /// What a program is told of the limits that the former one of its process had set.
 pub(crate) const VARIABLE: &[u8] = b"MEMTAP_LIMITS=";

@@ -4,8 +4,8 @@ use memref::{AllocationFunction, AllocationKind, GapReason, RegionChange, Region
 use tracee::sys;
 use tracee::text::Text;
 
-use crate::protect::pages::{self, PAGE_BYTES, PAGE_VIEWED, TOP};
-use crate::protect::ranges::{RANGES, Range};
+use crate::memory::pages::{self, PAGE_BYTES, PAGE_VIEWED, TOP};
+use crate::memory::ranges::{RANGES, Range};
 use crate::protect::view_copy;
 use crate::protect::views::{self, Content};
 use crate::recorder;

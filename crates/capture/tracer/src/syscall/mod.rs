@@ -9,8 +9,6 @@ pub(crate) mod memory;
 pub(crate) mod old_calls;
 mod own_status;
 pub(crate) mod paths;
-pub(crate) mod program_memory;
-pub(crate) mod program_writes;
 pub(crate) mod scratch;
 pub(crate) mod table;
 pub(crate) mod thread;

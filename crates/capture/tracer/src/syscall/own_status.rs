@@ -5,12 +5,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use tracee::sys;
 
+use crate::memory::{program_memory, program_writes};
 use crate::signal::{actions, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
 use crate::syscall::dispatch::Maker;
-use crate::syscall::{program_memory, program_writes};
 
 /// Descriptors that are looked at.
 const KNOWN: usize = 1024;

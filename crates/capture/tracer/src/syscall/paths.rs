@@ -6,8 +6,8 @@ use core::fmt::Write;
 use tracee::sys;
 use tracee::text::Text;
 
+use crate::memory::{program_memory, program_writes};
 use crate::state::process::PROCESS;
-use crate::syscall::{program_memory, program_writes};
 
 /// Whether a path names the program of this process, where the kernel would name another one.
 pub(crate) fn is_own_link(path: u64) -> bool {

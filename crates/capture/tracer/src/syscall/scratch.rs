@@ -4,11 +4,11 @@ use core::mem::offset_of;
 
 use tracee::sys;
 
-use crate::protect::pages::{self, PAGE_BYTES};
+use crate::memory::pages::{self, PAGE_BYTES};
+use crate::memory::{program_memory, program_writes};
 use crate::signal::mask::OURS;
 use crate::state::thread::TracedThread;
 use crate::syscall::table::{Arg, SignalSet};
-use crate::syscall::{program_memory, program_writes};
 
 impl TracedThread {
     /// Room that lasts until the next system call of this thread; null where there is no memory.

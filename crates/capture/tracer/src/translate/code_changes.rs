@@ -2,11 +2,12 @@
 
 use code_cache::Place;
 
-use crate::protect::pages::{self, PAGE_BYTES};
+use crate::memory::code_ranges;
+use crate::memory::code_views::{self, CodeStretch, CodeStretches, FileId};
+use crate::memory::pages::{self, PAGE_BYTES};
 use crate::state::process::PROCESS;
-use crate::translate::code_views::{self, CodeStretch, CodeStretches, FileId};
 use crate::translate::engine::ENGINE;
-use crate::translate::{code_ranges, entry_table};
+use crate::translate::entry_table;
 
 /// What a system call does to the program's mappings. Lengths are as the program gave them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,13 +8,13 @@ use tracee::text::Text;
 use tracee::tls;
 use x86::{Operand, Refused, StepOutcome};
 
+use crate::memory::program_memory;
 use crate::process::{breakpoint, control};
 use crate::protect::sharing;
 use crate::registers::SEGV_ACCERR;
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_memory;
 use crate::translate::work::Work;
 use crate::translate::{code_changes, context, translated_thread, verify};
 use crate::watch::hits::Origin;

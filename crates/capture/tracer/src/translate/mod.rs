@@ -15,8 +15,6 @@
 pub(crate) mod bracket;
 pub(crate) mod buffer_end;
 pub(crate) mod code_changes;
-pub(crate) mod code_ranges;
-pub(crate) mod code_views;
 pub(crate) mod context;
 pub(crate) mod emulation;
 pub(crate) mod engine;

@@ -7,8 +7,8 @@ use tracee::text::Text;
 use tracee::{maps, sys};
 
 use crate::calls::allocators::{self, AllocatorCall, Named};
+use crate::memory::pages;
 use crate::module_headers::segment_of_file;
-use crate::protect::pages;
 
 /// A file that is mapped.
 struct Module {

@@ -7,13 +7,13 @@ use code_cache::Task;
 use memref::VirtAddr;
 use tracee::sys;
 
+use crate::memory::{code_ranges, code_views, program_writes};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_writes;
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::thread_buffers::{MAPPED, WINDOW_STRIDE, WINDOWS};
 use crate::translate::work::WORK;
-use crate::translate::{code_changes, code_ranges, code_views, entry_table, translated_thread};
+use crate::translate::{code_changes, entry_table, translated_thread};
 use crate::watch::watchpoints;
 
 /// Memory, when recording of the process begins.

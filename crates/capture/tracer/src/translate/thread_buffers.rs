@@ -8,7 +8,7 @@ use buffers::{BUFFER_BYTES, BUFFER_COUNT, Content, FLOW_BYTES, Pool, Record};
 use code_cache::Mode;
 use tracee::sys;
 
-use crate::protect::pages::PAGE_BYTES;
+use crate::memory::pages::PAGE_BYTES;
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;

@@ -9,10 +9,10 @@ use code_cache::FS_SPILL;
 use memref::{GapReason, VirtAddr};
 use tracee::{sys, tls};
 
-use crate::protect::pages::PAGE_BYTES;
+use crate::memory::pages::PAGE_BYTES;
+use crate::memory::program_writes;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_writes;
 use crate::translate::state::ThreadTranslation;
 use crate::translate::{context, gate, thread_buffers, verify};
 use crate::watch::watchpoints;

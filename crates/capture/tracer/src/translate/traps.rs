@@ -3,16 +3,16 @@
 use code_cache::Trap;
 use tracee::frame::{SigInfo, UContext};
 
+use crate::memory::{code_views, program_memory};
 use crate::process::image;
 use crate::registers::{TRAP_FLAG, TRAP_TRACE};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_memory;
 use crate::translate::context::{self, SwitchResult};
 use crate::translate::engine::ENGINE;
 use crate::translate::kick::KICK;
 use crate::translate::verify::{self, Stepped};
-use crate::translate::{code_changes, code_views, emulation, gate, stepping, translated_thread};
+use crate::translate::{code_changes, emulation, gate, stepping, translated_thread};
 
 /// The thread is to go on in code of another kind, or to wait to be left.
 fn on_kick(thread: &mut TracedThread, context: &mut UContext) {

@@ -4,8 +4,7 @@ use memref::AccessKind;
 use tracee::sys;
 use x86::{Oracle, StepKind};
 
-use crate::syscall::program_memory;
-use crate::translate::code_views;
+use crate::memory::{code_views, program_memory};
 
 /// Accesses of one stretch, and how many of them are left free for one block: all that it can have, each of 64 elements.
 const EXPECTED: usize = 16_384;

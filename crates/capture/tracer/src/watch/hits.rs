@@ -10,7 +10,7 @@ use tracee::lock::Lock;
 use tracee::sys;
 use x86::Registers;
 
-use crate::protect::pages;
+use crate::memory::pages;
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;

@@ -10,8 +10,8 @@ use tracee::{guarded, maps, sys, tls};
 use unwind::{Cache, FrameTable, StackFrame, UnwindSource};
 use x86::Registers;
 
+use crate::memory::pages::{self, PAGE_VIEWED};
 use crate::module_headers::{MappedHeaders, ModuleSpan};
-use crate::protect::pages::{self, PAGE_VIEWED};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::watch::thread::OwnStack;

@@ -14,8 +14,8 @@ use code_cache::Marks;
 use tracee::lock::Guard;
 use tracee::{maps, sys, tls};
 
-use crate::protect::pages::{self, PAGE_BYTES};
-use crate::protect::ranges::{RANGES, Range, Ranges};
+use crate::memory::pages::{self, PAGE_BYTES};
+use crate::memory::ranges::{RANGES, Range, Ranges};
 use crate::state::process::PROCESS;
 use crate::watch::hits::{CHOICES, CHOSEN_THREAD, CHOSEN_VALUE};
 use crate::watch::list::{FROM_SITE, LIST, List, Local, MAX_SITES, MAX_WATCHES, Watch, WatchedSite};

@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tracee::guarded;
 
-use crate::protect::pages;
-use crate::syscall::program_memory::AnyBytes;
+use crate::memory::pages;
+use crate::memory::program_memory::AnyBytes;
 
 /// What opens pages that are kept from being written because code in them is translated; [`set_opener`] alone writes it.
 static OPENER: AtomicUsize = AtomicUsize::new(0);

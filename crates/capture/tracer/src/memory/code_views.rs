@@ -17,7 +17,7 @@ use tracee::lock::{Guard, Lock};
 use tracee::maps::{self, Mapping};
 use tracee::sys;
 
-use crate::protect::pages::PAGE_BYTES;
+use crate::memory::pages::PAGE_BYTES;
 
 /// Devices that no file has: shared memory without a file, by numbers that are counted.
 const NO_DEVICE: u64 = u64::MAX;

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use tracee::frame::{AltStack, SigAction, SigInfo};
 use tracee::{guarded, sys};
 
-use crate::protect::pages;
+use crate::memory::pages;
 
 /// Reads the program's memory. `false`: not all of it can be read.
 pub(crate) fn read(addr: u64, into: &mut [u8]) -> bool {

@@ -11,8 +11,8 @@ use alloc::collections::BTreeMap;
 use tracee::lock::{Guard, Lock};
 use tracee::{maps, sys};
 
-use crate::protect::pages::{PAGE_BYTES, start_of_page};
-use crate::translate::code_views::CodeStretch;
+use crate::memory::code_views::CodeStretch;
+use crate::memory::pages::{PAGE_BYTES, start_of_page};
 
 /// What is known of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

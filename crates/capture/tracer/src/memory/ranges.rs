@@ -6,7 +6,7 @@ use memref::RegionKind;
 use tracee::lock::Lock;
 use tracee::sys;
 
-use crate::protect::pages::{
+use crate::memory::pages::{
     PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE, PAGES, PAGES_AT, PAGES_BYTES, TOP,
 };
 
@@ -193,7 +193,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::protect::pages::{PAGE_BYTES, page};
+    use crate::memory::pages::{PAGE_BYTES, page};
 
     const PAGES_USED: u64 = 32;
     const BASE: u64 = 0x7e00_0000_0000;

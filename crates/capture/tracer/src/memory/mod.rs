@@ -1,0 +1,8 @@
+//! The memory of the process: its pages and what is known of them, and how the tracer reads and writes there for the program.
+
+pub(crate) mod code_ranges;
+pub(crate) mod code_views;
+pub(crate) mod pages;
+pub(crate) mod program_memory;
+pub(crate) mod program_writes;
+pub(crate) mod ranges;
