@@ -9,9 +9,9 @@
 //! threads, forks and execs are followed (`process`). malloc, memcpy and their relatives are taken as one event each, and
 //! what orders threads becomes an event too (`calls`). Watchpoints are a third way to look at accesses (`watch`).
 //!
-//! Rooms know those below them: `state` is below all, `router` and the library's constructor above. What a thread is to a
-//! room is a type of that room's own (`signal::thread`, `translate::state`, ...), and a file that other rooms' states
-//! need does not know `state`.
+//! Rooms know those below them and no others (`cargo xtask structure`): `memory` is below all, then `state`, with a type for what a
+//! thread is to each room (`state::thread_signals`, `state::thread_translation`, ...); `router` and the library's constructor are
+//! above.
 //!
 //! By page protection no access to stacks, thread-local variables, code, read-only data, mapped files and the loader's
 //! memory is recorded, and with neither any of the tracer's own. It gives nothing a name: addresses become names when a trace

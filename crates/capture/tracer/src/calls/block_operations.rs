@@ -14,8 +14,8 @@ use crate::calls::real::{self, real};
 use crate::emit;
 use crate::memory::pages::{self, PAGE_READ, PAGE_VIEWED, PAGE_WRITE};
 use crate::state::process::PROCESS;
+use crate::state::touched::Touched;
 use crate::watch::hits::{self, BlockBytes, Origin};
-use crate::watch::touched::Touched;
 
 real!(fn real_memmove(dst: *mut c_void, src: *const c_void, len: usize) -> *mut c_void = c"memmove");
 

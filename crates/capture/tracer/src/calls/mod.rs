@@ -8,4 +8,3 @@ pub(crate) mod entry_points;
 pub(crate) mod real;
 mod sent_signals;
 pub(crate) mod synchronisation;
-pub(crate) mod thread;

@@ -11,10 +11,10 @@ use buffers::Record;
 use memref::{SyncFunction, SyncKind, VirtAddr};
 
 use crate::calls::real::{self, real};
-use crate::calls::thread::OnceRoutine;
 use crate::memory::pages;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::state::thread_calls::OnceRoutine;
 use crate::{emit, recorder};
 
 /// An object that stands for all unnamed critical sections.

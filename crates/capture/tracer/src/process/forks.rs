@@ -9,18 +9,18 @@ use tracee::{alloc, sys};
 
 use crate::memory::ranges::RANGES;
 use crate::memory::{code_ranges, code_views, pages, program_memory};
-use crate::process::births::BIRTHS;
 use crate::process::breakpoint::BREAKPOINTS;
 use crate::process::{identity, namespaces, surroundings};
 use crate::protect::{fork_copy, sharing};
 use crate::recorder;
 use crate::signal::actions::{self, ACTIONS};
+use crate::state::births::BIRTHS;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::state::thread_translation::ThreadTranslation;
 use crate::syscall::call::SystemCall;
 use crate::syscall::limits;
 use crate::translate::engine::{self, ENGINE};
-use crate::translate::state::ThreadTranslation;
 use crate::translate::{process, sync, translated_thread};
 use crate::watch::{hits, watchpoints};
 

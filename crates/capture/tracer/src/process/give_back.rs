@@ -3,8 +3,8 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::process::births::{BIRTH_STACKS, BIRTHS, Birth, BirthStack, MOST_BIRTHS};
 use crate::process::breakpoint;
+use crate::state::births::{BIRTH_STACKS, BIRTHS, Birth, BirthStack, MOST_BIRTHS};
 use crate::state::process::PROCESS;
 use crate::syscall::limits;
 use crate::translate::{process, sync};

@@ -2,7 +2,6 @@
 
 pub(crate) mod attach;
 pub(crate) mod attach_words;
-pub(crate) mod births;
 pub(crate) mod breakpoint;
 pub(crate) mod connect;
 pub(crate) mod control;

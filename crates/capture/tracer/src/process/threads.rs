@@ -10,11 +10,11 @@ use tracee::{sys, tls};
 
 use crate::memory::ranges::RANGES;
 use crate::memory::{pages, program_memory};
-use crate::process::births::{BIRTH_STACKS, BIRTHS, Birth, Newborn};
 use crate::process::{forks, namespaces};
 use crate::protect::{gs_words, sharing, views};
 use crate::recorder;
 use crate::signal::{actions, alt_stack, stubs};
+use crate::state::births::{BIRTH_STACKS, BIRTHS, Birth, Newborn};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;

@@ -12,7 +12,7 @@ use crate::protect::{fork_copy, views};
 use crate::signal::{actions, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::translate::state::ThreadTranslation;
+use crate::state::thread_translation::ThreadTranslation;
 use crate::translate::{process, thread_buffers, translated_thread};
 
 /// Whether a process can: it has one thread, the calling one, and its memory is nobody else's.

@@ -9,7 +9,7 @@ use crate::signal::stubs::SYSCALL_BYTES;
 use crate::signal::{delivery, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::translate::state::SignalRun;
+use crate::state::thread_translation::SignalRun;
 
 /// Bursts between two signals: twice as many each time, as long as they come so fast.
 const MAX_DOUBLINGS: u32 = 6;

@@ -19,8 +19,8 @@ use crate::protect::sharing::{self, Sharing};
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::state::touched::Touched;
 use crate::watch::hits::Origin;
-use crate::watch::touched::Touched;
 
 /// A burst ends after that many instructions without an access to closed memory. A new fault costs about as much as
 /// executing this many instructions does: whichever comes, at most twice the best possible time is lost.

@@ -17,8 +17,8 @@ use crate::signal::delivery;
 use crate::signal::mask::OURS;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::state::touched::Touched;
 use crate::watch::hits::Origin;
-use crate::watch::touched::Touched;
 
 /// A fault of a page with two views. `false`: the program would have it natively, too, because it jumps to data.
 pub(crate) fn on_closed_page(thread: &mut TracedThread, info: &SigInfo, context: &mut UContext) -> bool {

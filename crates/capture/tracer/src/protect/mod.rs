@@ -6,6 +6,5 @@ pub(crate) mod fault;
 pub(crate) mod fork_copy;
 pub(crate) mod gs_words;
 pub(crate) mod sharing;
-pub(crate) mod thread;
 pub(crate) mod view_copy;
 pub(crate) mod views;

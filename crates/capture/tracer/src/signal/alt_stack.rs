@@ -5,11 +5,10 @@ use tracee::sys;
 
 use crate::memory::{program_memory, program_writes};
 use crate::state::thread::TracedThread;
+use crate::state::thread_signals::NO_ALT_STACK;
 
 /// The stack is given up while a handler runs.
 const SS_AUTODISARM: i32 = 1 << 31;
-/// No stack, as in a new thread and where one was given up. One of no bytes is none, too, whatever its flags are.
-pub(crate) const NONE: AltStack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
 /// What a program begins with: the kernel keeps the flags of the one before it, which nearly always are none.
 pub(crate) const AFTER_EXEC: AltStack = AltStack { sp: 0, flags: 0, size: 0 };
 
@@ -70,7 +69,7 @@ pub(crate) fn restore(thread: &mut TracedThread, saved: AltStack, rsp: u64) {
 /// A handler begins.
 pub(crate) fn disarm(thread: &mut TracedThread) {
     if thread.signals.alt_stack.flags & SS_AUTODISARM != 0 {
-        thread.signals.alt_stack = NONE;
+        thread.signals.alt_stack = NO_ALT_STACK;
     }
 }
 
@@ -113,18 +112,23 @@ mod tests {
     fn stacks_are_taken_and_refused_as_by_the_kernel() {
         let stack = AltStack { sp: 0x10_0000, flags: 0, size: 0x8000 };
         let with = |flags| AltStack { flags, ..stack };
-        check(NONE, stack, 0x20_0000, (0, stack));
-        check(NONE, with(SS_AUTODISARM), 0x20_0000, (0, with(SS_AUTODISARM)));
-        check(NONE, with(libc::SS_ONSTACK), 0x20_0000, (0, with(libc::SS_ONSTACK)));
-        check(stack, with(libc::SS_DISABLE), 0x20_0000, (0, NONE));
-        check(NONE, with(4), 0x20_0000, (-(sys::EINVAL as isize), NONE));
-        check(NONE, AltStack { size: 2047, ..stack }, 0x20_0000, (-(sys::ENOMEM as isize), NONE));
+        check(NO_ALT_STACK, stack, 0x20_0000, (0, stack));
+        check(NO_ALT_STACK, with(SS_AUTODISARM), 0x20_0000, (0, with(SS_AUTODISARM)));
+        check(NO_ALT_STACK, with(libc::SS_ONSTACK), 0x20_0000, (0, with(libc::SS_ONSTACK)));
+        check(stack, with(libc::SS_DISABLE), 0x20_0000, (0, NO_ALT_STACK));
+        check(NO_ALT_STACK, with(4), 0x20_0000, (-(sys::EINVAL as isize), NO_ALT_STACK));
+        check(
+            NO_ALT_STACK,
+            AltStack { size: 2047, ..stack },
+            0x20_0000,
+            (-(sys::ENOMEM as isize), NO_ALT_STACK),
+        );
         // A stack of no bytes is too small, unless it is the one that is there.
-        check(NONE, AFTER_EXEC, 0x20_0000, (-(sys::ENOMEM as isize), NONE));
+        check(NO_ALT_STACK, AFTER_EXEC, 0x20_0000, (-(sys::ENOMEM as isize), NO_ALT_STACK));
         check(AFTER_EXEC, AFTER_EXEC, 0x20_0000, (0, AFTER_EXEC));
         // The program runs on it.
-        check(stack, NONE, 0x10_8000, (-(sys::EPERM as isize), stack));
-        check(stack, NONE, 0x10_0000, (0, NONE));
+        check(stack, NO_ALT_STACK, 0x10_8000, (-(sys::EPERM as isize), stack));
+        check(stack, NO_ALT_STACK, 0x10_0000, (0, NO_ALT_STACK));
         check(with(SS_AUTODISARM), stack, 0x10_8000, (0, stack));
     }
 
@@ -137,7 +141,7 @@ mod tests {
         thread.signals.alt_stack = stack;
         assert_eq!(begin_at(&stack, 0x20_0000), Some(0x10_8000));
         disarm(thread);
-        assert_eq!((thread.signals.alt_stack, begin_at(&NONE, 0x20_0000)), (NONE, None));
+        assert_eq!((thread.signals.alt_stack, begin_at(&NO_ALT_STACK, 0x20_0000)), (NO_ALT_STACK, None));
         restore(thread, stack, 0x20_0000);
         assert_eq!(thread.signals.alt_stack, stack);
         restore(thread, AltStack { size: 1, ..stack }, 0x20_0000);

@@ -17,10 +17,10 @@ use crate::registers::{DIRECTION_FLAG, RESUME_FLAG, TRAP_FLAG};
 use crate::signal::actions::{self, ACTIONS, SIG_DFL, SIG_IGN};
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs::{self, SYSCALL_BYTES, StubPlace};
-use crate::signal::thread::SetAside;
 use crate::signal::{alt_stack, deaths, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::state::thread_signals::SetAside;
 
 const RED_ZONE_BYTES: u64 = 128;
 

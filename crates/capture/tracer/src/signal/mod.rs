@@ -7,7 +7,6 @@ pub(crate) mod delivery;
 pub(crate) mod mask;
 pub(crate) mod rseq;
 pub(crate) mod stubs;
-pub(crate) mod thread;
 pub(crate) mod trap_reason;
 pub(crate) mod wait_limit;
 pub(crate) mod waiting;

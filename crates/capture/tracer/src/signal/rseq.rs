@@ -9,8 +9,8 @@ use memref::VirtAddr;
 use tracee::{sys, tls};
 
 use crate::memory::pages;
-use crate::signal::thread::SequenceArea;
 use crate::state::thread::TracedThread;
+use crate::state::thread_signals::SequenceArea;
 
 const SIGNATURE: usize = 0x5305_3053;
 const UNREGISTER: usize = 1;

@@ -4,8 +4,8 @@
 use core::arch::global_asm;
 use core::sync::atomic::AtomicU64;
 
-use crate::process::births::{BIRTH_STACKS, MOST_BIRTHS};
 use crate::signal::mask::{FAULTS, OURS};
+use crate::state::births::{BIRTH_STACKS, MOST_BIRTHS};
 
 /// A result that no system call has: the call was not made, make it again after the signal's handler.
 pub(crate) const NOT_MADE: isize = -512;

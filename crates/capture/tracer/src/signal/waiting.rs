@@ -9,8 +9,8 @@ use tracee::sys;
 
 use crate::memory::{program_memory, program_writes};
 use crate::signal::mask::{self, FAULTS, OURS};
-use crate::signal::thread::WaitingSignal;
 use crate::state::thread::TracedThread;
+use crate::state::thread_signals::WaitingSignal;
 
 /// rt_sigprocmask by the program: changes the mask that the return from our handler restores.
 ///

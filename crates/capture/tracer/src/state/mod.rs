@@ -1,5 +1,15 @@
-//! What the tracer knows: once for the process, and once for each thread. What a thread is to a room is a type of that room.
+//! What the tracer knows: once for the process, and once for each thread. What a thread is to another room is a type of its own
+//! here (`thread_signals`, `thread_translation`, ...); what is done with it is in that room.
 
+pub(crate) mod births;
 pub(crate) mod process;
 pub(crate) mod settings;
 pub(crate) mod thread;
+pub(crate) mod thread_calls;
+pub(crate) mod thread_protection;
+pub(crate) mod thread_signals;
+pub(crate) mod thread_system_call;
+pub(crate) mod thread_translation;
+pub(crate) mod thread_watch;
+pub(crate) mod touched;
+pub(crate) mod verify_window;

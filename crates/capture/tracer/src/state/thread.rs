@@ -7,15 +7,15 @@ use buffers::Writer;
 use tracee::frame::{AltStack, SigInfo, UContext};
 use tracee::{sys, tls};
 
-use crate::calls::thread::ThreadCalls;
 use crate::memory::pages::PAGE_BYTES;
-use crate::protect::thread::ThreadProtection;
-use crate::signal::thread::ThreadSignals;
 use crate::state::process::PROCESS;
-use crate::syscall::thread::ThreadSystemCall;
-use crate::translate::state::ThreadTranslation;
-use crate::translate::verify_window::VerifyWindow;
-use crate::watch::thread::{OwnStack, ThreadWatch};
+use crate::state::thread_calls::ThreadCalls;
+use crate::state::thread_protection::ThreadProtection;
+use crate::state::thread_signals::ThreadSignals;
+use crate::state::thread_system_call::ThreadSystemCall;
+use crate::state::thread_translation::ThreadTranslation;
+use crate::state::thread_watch::{OwnStack, ThreadWatch};
+use crate::state::verify_window::VerifyWindow;
 
 /// Bytes of a thread's signal stack. A frame with AMX state takes 11 KiB, faults nest twice, and an unoptimised build of
 /// the decoder is deep. What is not used costs no memory.

@@ -10,10 +10,10 @@ use crate::memory::program_memory;
 use crate::signal::stubs::SYSCALL_BYTES;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::state::touched::Touched;
 use crate::syscall::scratch::{IOVEC_BYTES, MMSGHDR_BYTES, MSGHDR_BYTES};
 use crate::syscall::table::Arg;
 use crate::watch::hits::{self, Origin};
-use crate::watch::touched::Touched;
 
 /// Arguments of a program that is executed of which it is recorded that the kernel reads them.
 const MOST_ARGUMENTS: u64 = 4096;

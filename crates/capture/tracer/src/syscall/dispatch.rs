@@ -9,10 +9,11 @@ use tracee::frame::{AltStack, SigAction, SigInfo, UContext};
 use tracee::sys;
 
 use crate::memory::{pages, program_memory, program_writes};
-use crate::process::{births, debugger, exec, filters, surroundings, threads};
+use crate::process::{debugger, exec, filters, surroundings, threads};
 use crate::protect::views;
 use crate::signal::stubs::{self, NOT_MADE};
 use crate::signal::{actions, alt_stack, deaths, delivery, rseq, wait_limit, waiting};
+use crate::state::births;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;

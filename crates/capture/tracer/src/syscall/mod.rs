@@ -11,4 +11,3 @@ mod own_status;
 pub(crate) mod paths;
 pub(crate) mod scratch;
 pub(crate) mod table;
-pub(crate) mod thread;

@@ -15,10 +15,10 @@ use crate::registers::SEGV_ACCERR;
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::state::touched::Touched;
 use crate::translate::work::Work;
 use crate::translate::{code_changes, context, translated_thread, verify};
 use crate::watch::hits::Origin;
-use crate::watch::touched::Touched;
 
 /// An instruction that the cache does not execute.
 pub(crate) fn special(thread: &mut TracedThread, context: &mut UContext, addr: u64, native: Option<u64>) {

@@ -17,9 +17,9 @@ use crate::process::control;
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::state::thread_translation::{Hook, OwnCall, StreamCall};
 use crate::translate::engine::{Around, ENGINE};
 use crate::translate::entry_table::{self, EntryKind};
-use crate::translate::state::{Hook, OwnCall, StreamCall};
 use crate::translate::{sync, thread_buffers};
 use crate::watch::hits::{self, Origin};
 

@@ -8,10 +8,10 @@ use crate::registers::TRAP_FLAG;
 use crate::signal::mask::{FAULTS, OURS};
 use crate::signal::{delivery, waiting};
 use crate::state::thread::TracedThread;
+use crate::state::thread_translation::SignalRun;
 use crate::translate::context::{self, SwitchResult};
 use crate::translate::engine::ENGINE;
 use crate::translate::gate;
-use crate::translate::state::SignalRun;
 
 /// Instructions that a thread executes in any case between two signals: more each time, as long as they come so fast.
 const PROGRESS: u32 = 32;

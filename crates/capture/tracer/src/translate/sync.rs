@@ -18,7 +18,7 @@ use crate::calls::synchronisation::{
 };
 use crate::recorder;
 use crate::state::thread::TracedThread;
-use crate::translate::state::{After, Good, OpenCall, PENDING};
+use crate::state::thread_translation::{After, Good, OpenCall, PENDING};
 
 /// Functions that are noted at the same time.
 const BODIES: usize = 512;

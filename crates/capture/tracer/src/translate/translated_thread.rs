@@ -13,7 +13,7 @@ use crate::memory::pages::PAGE_BYTES;
 use crate::memory::program_writes;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::translate::state::ThreadTranslation;
+use crate::state::thread_translation::ThreadTranslation;
 use crate::translate::{context, gate, thread_buffers, verify};
 use crate::watch::watchpoints;
 

@@ -6,7 +6,7 @@ use crate::calls::allocations::AllocationEvent;
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::translate::state::Hook;
+use crate::state::thread_translation::Hook;
 
 /// The process ends in a call: what realloc was given is told, as it is of free, which may be why.
 pub(crate) fn end(thread: &mut TracedThread) {

@@ -29,9 +29,9 @@ use crate::registers::{DIRECTION_FLAG, TRAP_FLAG, TRAP_TRACE};
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::state::verify_window::{self, AwaitedStep, Expected, KEPT_BYTES, VerifyWindow};
 use crate::translate::engine::ENGINE;
 use crate::translate::gate;
-use crate::translate::verify_window::{self, AwaitedStep, Expected, KEPT_BYTES, VerifyWindow};
 
 /// From that buffer on, a window begins with each that its number divides.
 const EVERY_BUFFERS: u32 = 512;

@@ -14,9 +14,9 @@ use crate::memory::pages;
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::state::touched::{Touch, Touched};
 use crate::watch::list::{KINDS, LIST};
 use crate::watch::stack::{self, MOST_FRAMES};
-use crate::watch::touched::{Touch, Touched};
 
 /// Which hits are told, and whether the process stops at them; written by the constructor. Bits as in the list.
 pub(crate) static CHOICES: AtomicU64 = AtomicU64::new(0);

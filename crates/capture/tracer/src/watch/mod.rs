@@ -4,6 +4,4 @@ pub(crate) mod hits;
 pub(crate) mod list;
 pub(crate) mod locals;
 pub(crate) mod stack;
-pub(crate) mod thread;
-pub(crate) mod touched;
 pub(crate) mod watchpoints;

@@ -14,7 +14,7 @@ use crate::memory::pages::{self, PAGE_VIEWED};
 use crate::module_headers::{MappedHeaders, ModuleSpan};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::watch::thread::OwnStack;
+use crate::state::thread_watch::OwnStack;
 
 /// Frames that are told of one stack, the innermost ones.
 pub(crate) const MOST_FRAMES: usize = 64;

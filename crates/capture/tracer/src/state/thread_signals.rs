@@ -4,7 +4,8 @@ use core::sync::atomic::AtomicU64;
 
 use tracee::frame::{AltStack, SigInfo};
 
-use crate::signal::alt_stack;
+/// No stack, as in a new thread and where one was given up. One of no bytes is none, too, whatever its flags are.
+pub(crate) const NO_ALT_STACK: AltStack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
 
 /// A signal that came at a moment at which the program can't be told.
 #[derive(Clone, Copy)]
@@ -72,7 +73,7 @@ impl ThreadSignals {
     pub(crate) const fn new(handler_stack: AltStack) -> Self {
         Self {
             virtual_mask: 0,
-            alt_stack: alt_stack::NONE,
+            alt_stack: NO_ALT_STACK,
             handler_stack,
             pending: Self::NOTHING_PENDING,
             arrivals: AtomicU64::new(0),

@@ -1,6 +1,6 @@
 //! What a thread is about to do to what is watched. Types alone.
 
-use crate::watch::touched::Touched;
+use crate::state::touched::Touched;
 
 /// Watchpoints, for a thread.
 pub(crate) struct ThreadWatch {
