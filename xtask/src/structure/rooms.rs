@@ -21,7 +21,7 @@ struct Layered {
 
 const CRATES: &[Layered] = &[Layered {
     package: "crates/capture/tracer",
-    knot: &["calls", "emit", "process", "protect", "router", "signal", "syscall", "translate"],
+    knot: &["calls", "process", "protect", "router", "signal", "syscall", "translate"],
 }];
 
 /// Which room uses which others, and the files that do.

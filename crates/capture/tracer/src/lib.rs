@@ -28,7 +28,6 @@ mod memory;
 mod module_headers;
 mod process;
 mod protect;
-mod recorder;
 mod registers;
 mod router;
 mod signal;

@@ -7,10 +7,11 @@ use buffers::Record;
 use memref::{AllocationFunction, AllocationKind, VirtAddr};
 
 use crate::calls::real::{self, real};
+use crate::emit::recorder;
+use crate::signal::busy;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::watch::watchpoints;
-use crate::{emit, recorder};
 
 real!(fn real_malloc(size: usize) -> *mut c_void = c"malloc");
 
@@ -100,7 +101,7 @@ pub(crate) struct AllocationEvent {
 
 impl AllocationEvent {
     fn tell(self) {
-        emit::as_thread(|thread| self.tell_as(thread));
+        busy::as_thread(|thread| self.tell_as(thread));
     }
 
     /// Records it as an event of that thread.

@@ -11,8 +11,8 @@ use memref::{BlockFunction, BlockKind, VirtAddr};
 
 use crate::calls::allocations;
 use crate::calls::real::{self, real};
-use crate::emit;
 use crate::memory::pages::{self, PAGE_READ, PAGE_VIEWED, PAGE_WRITE};
+use crate::signal::busy;
 use crate::state::process::PROCESS;
 use crate::state::touched::Touched;
 use crate::watch::hits::{self, BlockBytes, Origin};
@@ -64,7 +64,7 @@ fn tell_written(
     if len == 0 || !allocations::is_event() {
         return;
     }
-    emit::as_thread(|thread| {
+    busy::as_thread(|thread| {
         if PROCESS.is_watched() {
             let ip = real::call_site(return_to);
             hits::block(thread, touched, ip, kind, bytes, &Origin::Call);

@@ -17,8 +17,8 @@ use buffers::Record;
 use memref::{SyncFunction, SyncKind, VirtAddr};
 use tracee::sys;
 
+use crate::emit::recorder;
 use crate::memory::program_memory;
-use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 

@@ -11,11 +11,12 @@ use buffers::Record;
 use memref::{SyncFunction, SyncKind, VirtAddr};
 
 use crate::calls::real::{self, real};
+use crate::emit::recorder;
 use crate::memory::pages;
+use crate::signal::busy;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::state::thread_calls::OnceRoutine;
-use crate::{emit, recorder};
 
 /// An object that stands for all unnamed critical sections.
 pub(crate) const CRITICAL: u64 = 1;
@@ -42,7 +43,7 @@ fn is_followed() -> bool {
 /// Records an event of the calling thread; its order is drawn now.
 fn tell(kind: SyncKind, function: SyncFunction, object: u64, return_to: u64) {
     if is_followed() {
-        emit::as_thread(|thread| {
+        busy::as_thread(|thread| {
             let ip = VirtAddr(real::call_site(return_to));
             let object = VirtAddr(object);
             thread.emit(&Record::Sync {
@@ -220,12 +221,12 @@ unsafe extern "C" fn memtap_pthread_once(
 ) -> c_int {
     real!(fn real_call(control: usize, routine: usize) -> c_int = c"pthread_once");
     let once = OnceRoutine { control: control as u64, routine, return_to };
-    let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.calls.once, once));
+    let outer = busy::as_thread(|thread| core::mem::replace(&mut thread.calls.once, once));
     let routine = if outer.is_some() { run_once as *const () as usize } else { routine };
     // SAFETY: the program's own call; our routine calls the program's.
     let result = unsafe { real_call(control, routine) };
     if let Some(outer) = outer {
-        emit::as_thread(|thread| thread.calls.once = outer);
+        busy::as_thread(|thread| thread.calls.once = outer);
     }
     tell(SyncKind::Acquire, SyncFunction::Once, control as u64, return_to);
     result
@@ -233,7 +234,7 @@ unsafe extern "C" fn memtap_pthread_once(
 
 /// What `pthread_once` runs: the program's routine, and the release that the other callers acquire.
 unsafe extern "C" fn run_once() {
-    let Some(once) = emit::as_thread(|thread| thread.calls.once) else { return };
+    let Some(once) = busy::as_thread(|thread| thread.calls.once) else { return };
     // SAFETY: the routine that the program gave.
     unsafe { core::mem::transmute::<usize, extern "C" fn()>(once.routine)() };
     tell(SyncKind::Release, SyncFunction::Once, once.control, once.return_to);
@@ -241,7 +242,7 @@ unsafe extern "C" fn run_once() {
 
 /// The calling thread's team: an order that stands for the parallel region that it is in; zero outside.
 fn team() -> u64 {
-    emit::as_thread(|thread| thread.calls.team).unwrap_or(0)
+    busy::as_thread(|thread| thread.calls.team).unwrap_or(0)
 }
 
 fn omp(kind: SyncKind, object: u64, return_to: u64) {
@@ -262,13 +263,13 @@ struct Body {
 unsafe extern "C" fn run_body(body: *const Body) {
     // SAFETY: the body lives on the stack of the thread that made the region, until all of the team are done.
     let body = unsafe { &*body };
-    let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.calls.team, body.team));
+    let outer = busy::as_thread(|thread| core::mem::replace(&mut thread.calls.team, body.team));
     omp(SyncKind::Acquire, body.team + TEAM_FORK, body.return_to);
     // SAFETY: the compiler's function for the region.
     unsafe { core::mem::transmute::<usize, extern "C" fn(usize)>(body.function)(body.data) };
     omp(SyncKind::Release, body.team + TEAM_DONE, body.return_to);
     if let Some(outer) = outer {
-        emit::as_thread(|thread| thread.calls.team = outer);
+        busy::as_thread(|thread| thread.calls.team = outer);
     }
 }
 
@@ -425,7 +426,7 @@ const TASK_HEAD_BYTES: usize = size_of::<TaskHead>().next_multiple_of(16);
 unsafe extern "C" fn run_task(head: *const TaskHead) {
     // SAFETY: the head lies before the data, see `memtap_gomp_task`; our own code uses the open view of them.
     let task = unsafe { *(pages::open_address(head as u64) as *const TaskHead) };
-    let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.calls.team, task.team));
+    let outer = busy::as_thread(|thread| core::mem::replace(&mut thread.calls.team, task.team));
     omp(SyncKind::Acquire, task.team + TEAM_TASKS, task.function as u64);
     // SAFETY: the compiler's function for the task, and its data.
     unsafe {
@@ -433,7 +434,7 @@ unsafe extern "C" fn run_task(head: *const TaskHead) {
     }
     omp(SyncKind::Release, task.team + TEAM_DONE, task.function as u64);
     if let Some(outer) = outer {
-        emit::as_thread(|thread| thread.calls.team = outer);
+        busy::as_thread(|thread| thread.calls.team = outer);
     }
 }
 

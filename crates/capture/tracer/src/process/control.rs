@@ -7,12 +7,13 @@ use buffers::Record;
 use memref::{MarkerKind, VirtAddr};
 
 use crate::calls::real;
+use crate::emit::{recorder, thread_buffers};
 use crate::memory::pages;
 use crate::protect::views;
+use crate::signal::busy;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::translate::{kick, thread_buffers};
-use crate::{emit, recorder};
+use crate::translate::kick;
 
 fn mark(thread: &mut TracedThread, ip: u64, kind: MarkerKind, name: &[u8]) {
     thread.emit(&Record::Marker { order: recorder::next_order(), ip: VirtAddr(ip), kind, name });
@@ -42,13 +43,13 @@ pub(crate) fn stop(thread: &mut TracedThread, ip: u64) {
 /// `memtap_start()` of the program.
 #[unsafe(no_mangle)]
 extern "C" fn memtap_on_start(_: u64, _: u64, _: u64, _: u64, _: u64, return_to: u64) {
-    emit::as_thread(|thread| start(thread, real::call_site(return_to), MarkerKind::Start));
+    busy::as_thread(|thread| start(thread, real::call_site(return_to), MarkerKind::Start));
 }
 
 /// `memtap_stop()` of the program.
 #[unsafe(no_mangle)]
 extern "C" fn memtap_on_stop(_: u64, _: u64, _: u64, _: u64, _: u64, return_to: u64) {
-    emit::as_thread(|thread| stop(thread, real::call_site(return_to)));
+    busy::as_thread(|thread| stop(thread, real::call_site(return_to)));
 }
 
 /// `memtap_mark(name)` of the program.
@@ -57,7 +58,7 @@ extern "C" fn memtap_on_stop(_: u64, _: u64, _: u64, _: u64, _: u64, return_to: 
 /// `name` is null or a terminated string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memtap_on_mark(name: *const c_char, _: u64, _: u64, _: u64, _: u64, return_to: u64) {
-    emit::as_thread(|thread| {
+    busy::as_thread(|thread| {
         let name = pages::open_address(name as u64) as *const c_char;
         let name = if name.is_null() {
             &[]

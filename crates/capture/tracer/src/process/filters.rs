@@ -13,9 +13,9 @@ use tracee::frame::UContext;
 use tracee::sys;
 use tracee::text::Text;
 
+use crate::emit::recorder;
 use crate::memory::program_memory;
 use crate::process::{filter_code, unrecorded};
-use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;

@@ -7,12 +7,12 @@ use memref::{SyncFunction, SyncKind, VirtAddr};
 use tracee::frame::UContext;
 use tracee::{alloc, sys};
 
+use crate::emit::recorder;
 use crate::memory::ranges::RANGES;
 use crate::memory::{code_ranges, code_views, pages, program_memory};
 use crate::process::breakpoint::BREAKPOINTS;
 use crate::process::{identity, namespaces, surroundings};
 use crate::protect::{fork_copy, sharing};
-use crate::recorder;
 use crate::signal::actions::{self, ACTIONS};
 use crate::state::births::BIRTHS;
 use crate::state::process::PROCESS;

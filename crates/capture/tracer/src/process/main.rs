@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use memref::MarkerKind;
 
 use crate::calls::real::Real;
-use crate::emit;
 use crate::process::{breakpoint, control, image};
+use crate::signal::busy;
 use crate::state::process::PROCESS;
 use crate::translate::traps;
 
@@ -33,12 +33,12 @@ unsafe extern "C" fn memtap_main(argc: c_int, argv: *mut *mut c_char, envp: *mut
     let address = MAIN.load(Ordering::Relaxed);
     // Where this main stands for a static executable, its own main is a breakpoint, if it has one.
     if PROCESS.settings().at_main && !(image::entry().is_some() && breakpoint::some_start()) {
-        emit::as_thread(|thread| control::start(thread, address as u64, MarkerKind::Start));
+        busy::as_thread(|thread| control::start(thread, address as u64, MarkerKind::Start));
     }
     if PROCESS.settings().translate && PROCESS.ready.load(Ordering::Relaxed) {
         // SAFETY: runs the program's main with the arguments that the C library has for it.
         let status = unsafe { traps::memtap_take_over(argc, argv, envp, address) };
-        emit::as_thread(|thread| control::stop(thread, address as u64));
+        busy::as_thread(|thread| control::stop(thread, address as u64));
         return status;
     }
     // SAFETY: the address is that of the program's main.
@@ -46,6 +46,6 @@ unsafe extern "C" fn memtap_main(argc: c_int, argv: *mut *mut c_char, envp: *mut
         let main: Main = core::mem::transmute(address);
         main(argc, argv, envp)
     };
-    emit::as_thread(|thread| control::stop(thread, address as u64));
+    busy::as_thread(|thread| control::stop(thread, address as u64));
     status
 }

@@ -8,11 +8,11 @@ use memref::{GapReason, RegionKind, SyncFunction, SyncKind, VirtAddr};
 use tracee::frame::{AltStack, UContext};
 use tracee::{sys, tls};
 
+use crate::emit::recorder;
 use crate::memory::ranges::RANGES;
 use crate::memory::{pages, program_memory};
 use crate::process::{forks, namespaces};
 use crate::protect::{gs_words, sharing, views};
-use crate::recorder;
 use crate::signal::{actions, alt_stack, stubs};
 use crate::state::births::{BIRTH_STACKS, BIRTHS, Birth, Newborn};
 use crate::state::process::PROCESS;

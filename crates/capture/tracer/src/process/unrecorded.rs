@@ -7,13 +7,14 @@ use memref::GapReason;
 use tracee::frame::UContext;
 use tracee::{sys, tls};
 
+use crate::emit::thread_buffers;
 use crate::process::{give_back, image};
 use crate::protect::{fork_copy, views};
 use crate::signal::{actions, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::state::thread_translation::ThreadTranslation;
-use crate::translate::{process, thread_buffers, translated_thread};
+use crate::translate::{process, translated_thread};
 
 /// Whether a process can: it has one thread, the calling one, and its memory is nobody else's.
 pub(crate) fn is_possible() -> bool {

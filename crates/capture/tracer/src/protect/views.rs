@@ -10,10 +10,10 @@ use buffers::Record;
 use memref::{GapReason, RegionChange, RegionKind, VirtAddr};
 use tracee::sys;
 
+use crate::emit::recorder;
 use crate::memory::pages::{self, TOP};
 use crate::memory::ranges::{RANGES, Range, Ranges};
 use crate::protect::view_copy;
-use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::watch::{stack, watchpoints};

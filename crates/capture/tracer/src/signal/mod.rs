@@ -2,6 +2,7 @@
 
 pub(crate) mod actions;
 pub(crate) mod alt_stack;
+pub(crate) mod busy;
 pub(crate) mod deaths;
 pub(crate) mod delivery;
 pub(crate) mod mask;

@@ -4,11 +4,11 @@ use memref::{AllocationFunction, AllocationKind, GapReason, RegionChange, Region
 use tracee::sys;
 use tracee::text::Text;
 
+use crate::emit::recorder;
 use crate::memory::pages::{self, PAGE_BYTES, PAGE_VIEWED, TOP};
 use crate::memory::ranges::{RANGES, Range};
 use crate::protect::view_copy;
 use crate::protect::views::{self, Content};
-use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;

@@ -7,12 +7,12 @@ use code_cache::Mode;
 use tracee::frame::{SigInfo, UContext};
 use tracee::sys;
 
+use crate::emit::thread_buffers::{WINDOW_STRIDE, WINDOWS};
+use crate::emit::work::Work;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::engine::{Around, ENGINE};
-use crate::translate::thread_buffers::{WINDOW_STRIDE, WINDOWS};
 use crate::translate::verify;
-use crate::translate::work::Work;
 
 /// A fault at the end of a buffer: the next one, with what is written of the present block. `false`: no such fault.
 pub(crate) fn on_buffer_end(thread: &mut TracedThread, info: &SigInfo, context: &mut UContext) -> bool {

@@ -8,6 +8,7 @@ use tracee::text::Text;
 use tracee::tls;
 use x86::{Operand, Refused, StepOutcome};
 
+use crate::emit::work::Work;
 use crate::memory::program_memory;
 use crate::process::{breakpoint, control};
 use crate::protect::sharing;
@@ -16,7 +17,6 @@ use crate::signal::delivery;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::state::touched::Touched;
-use crate::translate::work::Work;
 use crate::translate::{code_changes, context, translated_thread, verify};
 use crate::watch::hits::Origin;
 

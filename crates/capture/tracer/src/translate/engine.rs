@@ -10,14 +10,14 @@ use memref::GapReason;
 use tracee::lock::Lock;
 use tracee::sys;
 
+use crate::emit::recorder;
+use crate::emit::work::Work;
 use crate::memory::code_ranges::{self, Executable};
 use crate::memory::{code_views, program_memory};
 use crate::process::breakpoint;
-use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::entry_table;
-use crate::translate::work::Work;
 
 pub(crate) static ENGINE: Lock<Engine> = Lock::new(Engine::new());
 /// Blocks that were asked for and not there. Of so many one, not the first, is timed and stands for all: the clock is a system call, and

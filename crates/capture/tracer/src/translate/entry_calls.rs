@@ -13,14 +13,14 @@ use tracee::text::Text;
 use crate::calls::allocations::AllocationEvent;
 use crate::calls::allocators::{self, AllocatorCall, Bytes};
 use crate::calls::real;
+use crate::emit::{recorder, thread_buffers};
 use crate::process::control;
-use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::state::thread_translation::{Hook, OwnCall, StreamCall};
 use crate::translate::engine::{Around, ENGINE};
 use crate::translate::entry_table::{self, EntryKind};
-use crate::translate::{sync, thread_buffers};
+use crate::translate::sync;
 use crate::watch::hits::{self, Origin};
 
 fn word(addr: u64) -> u64 {

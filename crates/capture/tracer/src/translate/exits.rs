@@ -4,13 +4,13 @@ use code_cache::{Checked, Exit, FS_SPILL, Mode, SPECIAL_INSTRUCTION, SYSTEM_CALL
 use tracee::frame::UContext;
 use tracee::sys;
 
-use crate::emit;
+use crate::emit::work::Work;
 use crate::registers::{DIRECTION_FLAG, TRAP_FLAG};
+use crate::signal::busy;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::direct::{self, Made};
 use crate::translate::engine::{self, ENGINE};
-use crate::translate::work::Work;
 use crate::translate::{context, entry_calls, entry_table, raised, sync, verify};
 use crate::watch::hits::Origin;
 
@@ -102,7 +102,7 @@ pub(crate) fn leave_own_call(thread: &mut TracedThread, context: &mut UContext) 
 /// The gate's own registers, of a thread that runs in the cache.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memtap_on_exit(gregs: &mut x86::Registers, reason: u32) {
-    let raised = emit::as_thread(|thread| {
+    let raised = busy::as_thread(|thread| {
         let Some(live) = thread.translation.live() else { return Handler::None };
         if reason == SYSTEM_CALL {
             let handler = match direct::make(thread, live, gregs) {

@@ -7,12 +7,12 @@ use code_cache::Task;
 use memref::VirtAddr;
 use tracee::sys;
 
+use crate::emit::thread_buffers::{MAPPED, WINDOW_STRIDE, WINDOWS};
+use crate::emit::work::WORK;
 use crate::memory::{code_ranges, code_views, program_writes};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::engine::{self, ENGINE};
-use crate::translate::thread_buffers::{MAPPED, WINDOW_STRIDE, WINDOWS};
-use crate::translate::work::WORK;
 use crate::translate::{code_changes, entry_table, translated_thread};
 use crate::watch::watchpoints;
 

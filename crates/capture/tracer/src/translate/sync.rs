@@ -16,7 +16,7 @@ use crate::calls::real;
 use crate::calls::synchronisation::{
     ATOMIC, CRITICAL, TEAM_BARRIER, TEAM_DONE, TEAM_FORK, TEAM_ORDERED, TEAM_SHIFT, TEAM_TASKS,
 };
-use crate::recorder;
+use crate::emit::recorder;
 use crate::state::thread::TracedThread;
 use crate::state::thread_translation::{After, Good, OpenCall, PENDING};
 

@@ -9,12 +9,13 @@ use code_cache::FS_SPILL;
 use memref::{GapReason, VirtAddr};
 use tracee::{sys, tls};
 
+use crate::emit::thread_buffers;
 use crate::memory::pages::PAGE_BYTES;
 use crate::memory::program_writes;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::state::thread_translation::ThreadTranslation;
-use crate::translate::{context, gate, thread_buffers, verify};
+use crate::translate::{context, gate, verify};
 use crate::watch::watchpoints;
 
 /// There is a thread whose state is not reached by its gs base.

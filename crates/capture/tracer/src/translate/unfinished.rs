@@ -3,7 +3,7 @@
 use memref::AllocationKind;
 
 use crate::calls::allocations::AllocationEvent;
-use crate::recorder;
+use crate::emit::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::state::thread_translation::Hook;

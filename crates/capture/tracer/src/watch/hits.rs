@@ -10,8 +10,8 @@ use tracee::lock::Lock;
 use tracee::sys;
 use x86::Registers;
 
+use crate::emit::recorder;
 use crate::memory::pages;
-use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::state::touched::{Touch, Touched};

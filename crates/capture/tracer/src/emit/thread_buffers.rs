@@ -8,11 +8,11 @@ use buffers::{BUFFER_BYTES, BUFFER_COUNT, Content, FLOW_BYTES, Pool, Record};
 use code_cache::Mode;
 use tracee::sys;
 
+use crate::emit::recorder;
+use crate::emit::work::Work;
 use crate::memory::pages::PAGE_BYTES;
-use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::translate::work::Work;
 
 /// Where buffers are mapped for the program's own recording: one every 128 KiB, so that what follows each can't be
 /// written.
