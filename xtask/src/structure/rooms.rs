@@ -19,10 +19,8 @@ struct Layered {
     knot: &'static [&'static str],
 }
 
-const CRATES: &[Layered] = &[Layered {
-    package: "crates/capture/tracer",
-    knot: &["calls", "process", "protect", "router", "signal", "syscall", "translate"],
-}];
+const CRATES: &[Layered] =
+    &[Layered { package: "crates/capture/tracer", knot: &["process", "router", "syscall", "translate"] }];
 
 /// Which room uses which others, and the files that do.
 type RoomArrows = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<PathBuf>>>;

@@ -24,6 +24,7 @@ extern crate alloc;
 
 mod calls;
 mod emit;
+mod events;
 mod memory;
 mod module_headers;
 mod process;

@@ -10,7 +10,8 @@ use buffers::Record;
 use memref::{BlockFunction, BlockKind, VirtAddr};
 
 use crate::calls::allocations;
-use crate::calls::real::{self, real};
+use crate::calls::real::real;
+use crate::events::call_site::call_site;
 use crate::memory::pages::{self, PAGE_READ, PAGE_VIEWED, PAGE_WRITE};
 use crate::signal::busy;
 use crate::state::process::PROCESS;
@@ -66,12 +67,12 @@ fn tell_written(
     }
     busy::as_thread(|thread| {
         if PROCESS.is_watched() {
-            let ip = real::call_site(return_to);
+            let ip = call_site(return_to);
             hits::block(thread, touched, ip, kind, bytes, &Origin::Call);
             return;
         }
         thread.emit(&Record::Block {
-            ip: VirtAddr(real::call_site(return_to)),
+            ip: VirtAddr(call_site(return_to)),
             kind,
             function,
             dst: VirtAddr(dst),

@@ -3,8 +3,6 @@
 pub(crate) mod allocations;
 pub(crate) mod allocators;
 pub(crate) mod block_operations;
-pub(crate) mod descriptors;
 pub(crate) mod entry_points;
 pub(crate) mod real;
-mod sent_signals;
 pub(crate) mod synchronisation;

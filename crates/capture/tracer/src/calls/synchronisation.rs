@@ -10,8 +10,9 @@ use core::sync::atomic::Ordering;
 use buffers::Record;
 use memref::{SyncFunction, SyncKind, VirtAddr};
 
-use crate::calls::real::{self, real};
+use crate::calls::real::real;
 use crate::emit::recorder;
+use crate::events::call_site::call_site;
 use crate::memory::pages;
 use crate::signal::busy;
 use crate::state::process::PROCESS;
@@ -44,7 +45,7 @@ fn is_followed() -> bool {
 fn tell(kind: SyncKind, function: SyncFunction, object: u64, return_to: u64) {
     if is_followed() {
         busy::as_thread(|thread| {
-            let ip = VirtAddr(real::call_site(return_to));
+            let ip = VirtAddr(call_site(return_to));
             let object = VirtAddr(object);
             thread.emit(&Record::Sync {
                 order: recorder::next_order(),

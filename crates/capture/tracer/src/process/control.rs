@@ -6,8 +6,8 @@ use core::sync::atomic::Ordering;
 use buffers::Record;
 use memref::{MarkerKind, VirtAddr};
 
-use crate::calls::real;
 use crate::emit::{recorder, thread_buffers};
+use crate::events::call_site::call_site;
 use crate::memory::pages;
 use crate::protect::views;
 use crate::signal::busy;
@@ -43,13 +43,13 @@ pub(crate) fn stop(thread: &mut TracedThread, ip: u64) {
 /// `memtap_start()` of the program.
 #[unsafe(no_mangle)]
 extern "C" fn memtap_on_start(_: u64, _: u64, _: u64, _: u64, _: u64, return_to: u64) {
-    busy::as_thread(|thread| start(thread, real::call_site(return_to), MarkerKind::Start));
+    busy::as_thread(|thread| start(thread, call_site(return_to), MarkerKind::Start));
 }
 
 /// `memtap_stop()` of the program.
 #[unsafe(no_mangle)]
 extern "C" fn memtap_on_stop(_: u64, _: u64, _: u64, _: u64, _: u64, return_to: u64) {
-    busy::as_thread(|thread| stop(thread, real::call_site(return_to)));
+    busy::as_thread(|thread| stop(thread, call_site(return_to)));
 }
 
 /// `memtap_mark(name)` of the program.
@@ -66,6 +66,6 @@ unsafe extern "C" fn memtap_on_mark(name: *const c_char, _: u64, _: u64, _: u64,
             // SAFETY: the caller's promise, at an address that is open.
             unsafe { CStr::from_ptr(name) }.to_bytes()
         };
-        mark(thread, real::call_site(return_to), MarkerKind::Mark, name);
+        mark(thread, call_site(return_to), MarkerKind::Mark, name);
     });
 }

@@ -3,6 +3,7 @@
 //! The kernel ends a process without a word, so a thread tells what it knows before: of a fault that the program does not handle, and
 //! of a signal that it sends to itself (abort). Where the program might be alive without us, that is a gap.
 
+use core::ffi::c_long;
 use core::sync::atomic::Ordering;
 
 use buffers::Record;
@@ -10,6 +11,7 @@ use memref::{GapReason, VirtAddr};
 use tracee::frame::SigInfo;
 use tracee::sys;
 
+use crate::events::unfinished;
 use crate::memory::{code_views, program_memory};
 use crate::registers::SEGV_ACCERR;
 use crate::signal::actions::{ACTIONS, SIG_DFL};
@@ -17,8 +19,6 @@ use crate::signal::mask;
 use crate::signal::stubs::SYSCALL_BYTES;
 use crate::state::process::PROCESS;
 use crate::state::thread::{GATE_CALL, NATIVE_CALL, TracedThread};
-use crate::syscall::call::SystemCall;
-use crate::translate::unfinished;
 
 /// What a gap says of a fault of ours.
 const IN_OUR_CODE: &[u8] = b"a signal ended it in code of memtap's; please report it";
@@ -85,16 +85,22 @@ fn may_be_ours(signal: i32, info: &SigInfo, ip: u64) -> Option<&'static [u8]> {
 }
 
 /// The program is about to make a call: where that sends its own thread a signal that ends the process, it is told.
-pub(crate) fn before_call(thread: &mut TracedThread, call: &SystemCall, blocked: u64) {
-    let [first, second, third, ..] = call.args.map(|arg| arg as u32);
-    let (is_own, signal) = match call.number {
+pub(crate) fn before_call(
+    thread: &mut TracedThread,
+    number: c_long,
+    args: &[usize; 6],
+    ip: u64,
+    blocked: u64,
+) {
+    let [first, second, third, ..] = args.map(|arg| arg as u32);
+    let (is_own, signal) = match number {
         libc::SYS_kill => (first == sys::getpid(), second),
         libc::SYS_tkill => (first == sys::gettid(), second),
         libc::SYS_tgkill => (second == sys::gettid(), third),
         _ => return,
     };
     if is_own && ends(signal as i32) && blocked & mask::bit(signal as i32) == 0 && !PROCESS.is_vfork_child() {
-        emit(thread, signal as i32, libc::SI_TKILL, call.ip, 0);
+        emit(thread, signal as i32, libc::SI_TKILL, ip, 0);
     }
 }
 

@@ -206,7 +206,8 @@ impl SystemCall {
                     Some(stubs::wait(self.number as usize, &args, context.mask))
                 }
                 _ => {
-                    deaths::before_call(thread, self, context.mask | thread.signals.virtual_mask);
+                    let blocked = context.mask | thread.signals.virtual_mask;
+                    deaths::before_call(thread, self.number, &self.args, self.ip, blocked);
                     if self.sends_trap_to_thread() {
                         births::wait_for_all();
                     }

@@ -10,10 +10,10 @@ use tracee::frame::UContext;
 use tracee::sys;
 use tracee::text::Text;
 
-use crate::calls::allocations::AllocationEvent;
 use crate::calls::allocators::{self, AllocatorCall, Bytes};
-use crate::calls::real;
 use crate::emit::{recorder, thread_buffers};
+use crate::events::allocation_event::AllocationEvent;
+use crate::events::call_site::call_site;
 use crate::process::control;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -38,7 +38,7 @@ pub(crate) fn call(thread: &mut TracedThread, context: &mut UContext, addr: u64)
         EntryKind::Control(what) => {
             context.gregs.rip = return_to;
             context.gregs.rsp += 8;
-            let site = real::call_site(return_to);
+            let site = call_site(return_to);
             match what {
                 0 => control::start(thread, site, MarkerKind::Start),
                 1 => control::stop(thread, site),
@@ -271,7 +271,7 @@ fn end_one(thread: &mut TracedThread, context: &mut UContext) -> bool {
             thread.watch.before = x86::Registers { rip: hook.return_to.wrapping_sub(1), ..context.gregs };
             let (dst, src) = if kind == BlockKind::Fill { (addr, 0) } else { (0, addr) };
             let bytes = hits::BlockBytes { dst, src, len: block.wrapping_mul(item_bytes) as usize };
-            let ip = real::call_site(hook.return_to);
+            let ip = call_site(hook.return_to);
             hits::block(thread, &mut touched, ip, kind, bytes, &Origin::Call);
         }
     }

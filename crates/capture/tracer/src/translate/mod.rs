@@ -31,5 +31,4 @@ pub(crate) mod stepping;
 pub(crate) mod sync;
 pub(crate) mod translated_thread;
 pub(crate) mod traps;
-pub(crate) mod unfinished;
 pub(crate) mod verify;

@@ -11,7 +11,7 @@ use memref::{SyncFunction, SyncKind, VirtAddr};
 use tracee::frame::UContext;
 use tracee::lock::{Guard, Lock};
 
-use crate::calls::real;
+use crate::events::call_site::call_site;
 
 use crate::calls::synchronisation::{
     ATOMIC, CRITICAL, TEAM_BARRIER, TEAM_DONE, TEAM_FORK, TEAM_ORDERED, TEAM_SHIFT, TEAM_TASKS,
@@ -228,7 +228,7 @@ pub(crate) fn call(thread: &mut TracedThread, context: &UContext, action: Action
     }
     let regs = context.gregs;
     let (object, second) = (regs.rdi, regs.rsi);
-    let ip = real::call_site(return_to);
+    let ip = call_site(return_to);
     let rsp = regs.rsp + 8;
     let mut pending = OpenCall { return_to, rsp, object, ip, after: After::Nothing };
     let mut stop = 0;

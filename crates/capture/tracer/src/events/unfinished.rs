@@ -2,8 +2,8 @@
 
 use memref::AllocationKind;
 
-use crate::calls::allocations::AllocationEvent;
 use crate::emit::recorder;
+use crate::events::allocation_event::AllocationEvent;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::state::thread_translation::Hook;

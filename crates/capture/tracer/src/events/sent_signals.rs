@@ -10,7 +10,7 @@ use memref::{SyncFunction, SyncKind};
 use tracee::frame::SigInfo;
 use tracee::sys;
 
-use crate::calls::descriptors::{Sort, is_looked_at, object};
+use crate::events::descriptors::{Sort, is_looked_at, object};
 use crate::memory::program_memory;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
