@@ -11,9 +11,10 @@ use tracee::frame::{SigInfo, UContext};
 use tracee::{guarded, sys};
 
 use crate::memory::pages::{self, PAGE_VIEWED};
-use crate::process::{breakpoint, threads};
+use crate::process::threads;
 use crate::protect::advance::{self, Advance};
 use crate::protect::fault;
+use crate::recording::breakpoint;
 use crate::registers::{ALIGNMENT_FLAG, SEGV_ACCERR};
 use crate::signal::actions::{self, Handlers};
 use crate::signal::mask::{self, FAULTS, OURS};

@@ -24,14 +24,16 @@ use tracee::{sys, tls};
 
 use crate::memory::program_memory;
 use crate::process::connect::{self, Answer};
-use crate::process::{attach_words, breakpoint, control, give_back, identity, namespaces, regions};
+use crate::process::{attach_words, give_back, identity, namespaces, regions};
+use crate::recording::{breakpoint, control};
 use crate::signal::mask::OURS;
 use crate::signal::stubs::{self, StubPlace};
 use crate::signal::{actions, alt_stack, rseq, waiting};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
 use crate::state::thread::TracedThread;
-use crate::translate::{context, kick, park, process, translated_thread};
+use crate::stop::{kick, park};
+use crate::translate::{context, process, translated_thread};
 
 /// What was agreed with the recorder, until it is used.
 static AGREED: Lock<Option<(Pool, Config, Settings)>> = Lock::new(None);

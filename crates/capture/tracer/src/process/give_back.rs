@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::process::breakpoint;
+use crate::recording::breakpoint;
 use crate::state::births::{BIRTH_STACKS, BIRTHS, Birth, BirthStack, MOST_BIRTHS};
 use crate::state::process::PROCESS;
 use crate::syscall::limits;

@@ -6,7 +6,7 @@
 //! It sets up its own thread control block, so that fs is its own: our pointer to a thread's state is reached by gs then.
 
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use elf::{ElfHeader, SegmentHeader};
 use tracee::text::Text;
@@ -22,14 +22,6 @@ use crate::syscall::paths;
 /// The variable that names the executable.
 pub(crate) const VARIABLE: &[u8] = b"MEMTAP_STATIC=";
 const MAX_ENTRIES: usize = 64;
-static ENTRY: AtomicU64 = AtomicU64::new(0);
-static STACK: AtomicU64 = AtomicU64::new(0);
-
-/// Where the executable begins, and its stack pointer there; `None` where the process is none.
-pub(crate) fn entry() -> Option<(u64, u64)> {
-    let entry = ENTRY.load(Ordering::Relaxed);
-    (entry != 0).then(|| (entry, STACK.load(Ordering::Relaxed)))
-}
 
 /// Maps the executable, and makes the start-up stack its own. Once, by the constructor; `envp` is the list of variables,
 /// from which ours are already taken, and `auxiliary` what the kernel laid out after the list.
@@ -85,8 +77,9 @@ pub(crate) unsafe fn load(
         }
     }
     tls::use_gs();
-    STACK.store(argv as u64 - 8, Ordering::Relaxed);
-    ENTRY.store(image.entry, Ordering::Relaxed);
+    let [entry, stack] = &PROCESS.image_entry;
+    stack.store(argv as u64 - 8, Ordering::Relaxed);
+    entry.store(image.entry, Ordering::Relaxed);
     true
 }
 

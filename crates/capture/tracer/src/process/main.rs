@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use memref::MarkerKind;
 
 use crate::calls::real::Real;
-use crate::process::{breakpoint, control, image};
+use crate::recording::{breakpoint, control};
 use crate::signal::busy;
 use crate::state::process::PROCESS;
 use crate::translate::traps;
@@ -32,7 +32,7 @@ extern "C" fn memtap_take_main(main: usize) -> usize {
 unsafe extern "C" fn memtap_main(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) -> c_int {
     let address = MAIN.load(Ordering::Relaxed);
     // Where this main stands for a static executable, its own main is a breakpoint, if it has one.
-    if PROCESS.settings().at_main && !(image::entry().is_some() && breakpoint::some_start()) {
+    if PROCESS.settings().at_main && !(PROCESS.image_entry().is_some() && breakpoint::some_start()) {
         busy::as_thread(|thread| control::start(thread, address as u64, MarkerKind::Start));
     }
     if PROCESS.settings().translate && PROCESS.ready.load(Ordering::Relaxed) {

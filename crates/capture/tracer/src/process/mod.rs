@@ -2,9 +2,7 @@
 
 pub(crate) mod attach;
 pub(crate) mod attach_words;
-pub(crate) mod breakpoint;
 pub(crate) mod connect;
-pub(crate) mod control;
 pub(crate) mod debugger;
 pub(crate) mod exec;
 pub(crate) mod filter_code;

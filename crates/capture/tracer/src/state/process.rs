@@ -30,6 +30,9 @@ pub(crate) struct TracedProcess {
     pub(crate) settings: UnsafeCell<Settings>,
     /// Our own code: addresses of the first byte, and of the first one after it.
     pub(crate) text: [AtomicU64; 2],
+    /// Where the static executable that this process is begins, and its stack pointer there; zeros where it is none. Written once, by
+    /// the constructor.
+    pub(crate) image_entry: [AtomicU64; 2],
     /// Threads of this process that were created and have not ended.
     pub(crate) live_threads: AtomicU32,
     /// All thread states ever made, linked by `TracedThread::next`.
@@ -51,6 +54,7 @@ pub(crate) static PROCESS: TracedProcess = TracedProcess {
     pool: AtomicUsize::new(0),
     settings: UnsafeCell::new(Settings::NONE),
     text: [AtomicU64::new(0), AtomicU64::new(0)],
+    image_entry: [AtomicU64::new(0), AtomicU64::new(0)],
     live_threads: AtomicU32::new(1),
     threads: AtomicUsize::new(0),
 };
@@ -78,6 +82,12 @@ impl TracedProcess {
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
+    }
+
+    /// Where the static executable begins, and its stack pointer there; `None` where the process is none.
+    pub(crate) fn image_entry(&self) -> Option<(u64, u64)> {
+        let [entry, stack] = self.image_entry.each_ref().map(|word| word.load(Ordering::Relaxed));
+        (entry != 0).then_some((entry, stack))
     }
 
     /// Whether an address lies in our own code.

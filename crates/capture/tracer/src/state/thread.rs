@@ -145,7 +145,7 @@ pub(crate) struct TracedThread {
     pub(crate) translation: ThreadTranslation,
     /// What of it is compared with stepping.
     pub(crate) window: VerifyWindow,
-    /// The context that it goes on with, while it waits to be let go (`translate::park`); null otherwise.
+    /// The context that it goes on with, while it waits to be let go (`stop::park`); null otherwise.
     pub(crate) parked: AtomicPtr<UContext>,
 }
 

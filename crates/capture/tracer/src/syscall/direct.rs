@@ -21,10 +21,11 @@ use crate::registers::TRAP_FLAG;
 use crate::signal::stubs::{self, NOT_MADE};
 use crate::state::process::PROCESS;
 use crate::state::thread::{GATE_CALL, TracedThread};
+use crate::stop::{kick, park};
 use crate::syscall::call::SystemCall;
 use crate::syscall::dispatch::Maker;
 use crate::syscall::table::{self, Arg, Manner};
-use crate::translate::{gate, kick, park, stepping};
+use crate::translate::{gate, stepping};
 
 /// How a call is made that the cache was left for.
 #[derive(Clone, Copy, PartialEq, Eq)]

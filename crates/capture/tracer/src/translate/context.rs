@@ -11,8 +11,9 @@ use tracee::frame::UContext;
 
 use crate::state::process::PROCESS;
 use crate::state::thread::{NATIVE_CALL, TracedThread};
+use crate::stop::park;
 use crate::translate::engine::{self, ENGINE};
-use crate::translate::{gate, park, verify};
+use crate::translate::{gate, verify};
 
 /// Whether the program's own state could be found.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use x86::{Operand, Refused, StepOutcome};
 
 use crate::emit::work::Work;
 use crate::memory::program_memory;
-use crate::process::{breakpoint, control};
 use crate::protect::sharing;
+use crate::recording::{breakpoint, control};
 use crate::registers::SEGV_ACCERR;
 use crate::signal::delivery;
 use crate::state::process::PROCESS;

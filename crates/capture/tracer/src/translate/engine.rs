@@ -14,7 +14,7 @@ use crate::emit::recorder;
 use crate::emit::work::Work;
 use crate::memory::code_ranges::{self, Executable};
 use crate::memory::{code_views, program_memory};
-use crate::process::breakpoint;
+use crate::recording::breakpoint;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::entry_table;

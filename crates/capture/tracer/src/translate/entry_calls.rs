@@ -14,7 +14,7 @@ use crate::calls::allocators::{self, AllocatorCall, Bytes};
 use crate::emit::{recorder, thread_buffers};
 use crate::events::allocation_event::AllocationEvent;
 use crate::events::call_site::call_site;
-use crate::process::control;
+use crate::recording::control;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::state::thread_translation::{Hook, OwnCall, StreamCall};

@@ -10,7 +10,6 @@ use memref::BlockKind;
 use crate::calls::allocators::{self, AllocatorCall};
 use crate::calls::real::{self, LoadedProgram};
 use crate::calls::{allocations, entry_points};
-use crate::process::image;
 use crate::state::process::PROCESS;
 use crate::translate::own_allocators::{self, Function};
 use crate::translate::sync::{self, Action};
@@ -209,7 +208,7 @@ fn find_own(is_preloaded: bool, add: &mut impl FnMut(u64, EntryKind)) {
             add(addr, EntryKind::Raises);
         }
     };
-    let image = image::entry();
+    let image = PROCESS.image_entry();
     // SAFETY: asks for a word of what the kernel told the process.
     let program = image.map_or_else(|| unsafe { libc::getauxval(libc::AT_ENTRY) }, |(entry, _)| entry);
     let _ = own_allocators::find(program, image.is_some(), &mut each);

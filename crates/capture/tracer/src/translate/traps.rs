@@ -4,13 +4,12 @@ use code_cache::Trap;
 use tracee::frame::{SigInfo, UContext};
 
 use crate::memory::{code_views, program_memory};
-use crate::process::image;
 use crate::registers::{TRAP_FLAG, TRAP_TRACE};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::stop::kick::KICK;
 use crate::translate::context::{self, SwitchResult};
 use crate::translate::engine::ENGINE;
-use crate::translate::kick::KICK;
 use crate::translate::verify::{self, Stepped};
 use crate::translate::{code_changes, emulation, gate, stepping, translated_thread};
 
@@ -171,7 +170,7 @@ fn take_over(thread: &mut TracedThread, context: &mut UContext) -> bool {
     thread.translation.running = true;
     translated_thread::tell_base(thread);
     context.gregs.rip = context.gregs.rcx;
-    if let Some((entry, stack)) = image::entry() {
+    if let Some((entry, stack)) = PROCESS.image_entry() {
         context.gregs = x86::Registers { rip: entry, rsp: stack, ..context.gregs };
         (context.gregs.rdx, context.gregs.rbp) = (0, 0);
     }

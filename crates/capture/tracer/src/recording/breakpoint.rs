@@ -7,8 +7,8 @@ use tracee::lock::Lock;
 use tracee::{maps, sys};
 
 use crate::memory::pages::{self, PAGE_BYTES};
-use crate::process::control;
 use crate::protect::burst;
+use crate::recording::control;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 

@@ -13,7 +13,7 @@ use crate::protect::views;
 use crate::signal::busy;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::translate::kick;
+use crate::stop::kick;
 
 fn mark(thread: &mut TracedThread, ip: u64, kind: MarkerKind, name: &[u8]) {
     thread.emit(&Record::Marker { order: recorder::next_order(), ip: VirtAddr(ip), kind, name });
