@@ -19,8 +19,7 @@ struct Layered {
     knot: &'static [&'static str],
 }
 
-const CRATES: &[Layered] =
-    &[Layered { package: "crates/capture/tracer", knot: &["process", "router", "syscall", "translate"] }];
+const CRATES: &[Layered] = &[Layered { package: "crates/capture/tracer", knot: &["process", "router"] }];
 
 /// Which room uses which others, and the files that do.
 type RoomArrows = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<PathBuf>>>;

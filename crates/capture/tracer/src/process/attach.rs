@@ -9,7 +9,7 @@
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering;
 
-use crate::router;
+use crate::router::signals;
 use crate::state::thread::NATIVE_CALL;
 
 use buffers::attach::{
@@ -114,7 +114,7 @@ fn begin(threads: &[[u64; BEGIN_WORDS]]) -> Status {
     if !process::prepare(thread) {
         return Status::NoMemory;
     }
-    actions::take_over(router::HANDLERS);
+    actions::take_over(signals::HANDLERS);
     identity::tell_program(thread);
     regions::follow_mappings(thread, Some(threads));
     PROCESS.ready.store(true, Ordering::Release);

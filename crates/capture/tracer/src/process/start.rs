@@ -12,7 +12,7 @@ use crate::process::connect::{self, Answer};
 use crate::process::image::{self, VARIABLE};
 use crate::process::{attach_words, identity, library_path, namespaces, regions, sanitizer};
 use crate::recording::breakpoint;
-use crate::router;
+use crate::router::signals;
 use crate::signal::{actions, alt_stack, rseq, waiting};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
@@ -122,7 +122,7 @@ unsafe fn begin(
     if own.announcement == Some(FIRST_ANNOUNCEMENT) {
         actions::undo_spawn();
     }
-    actions::take_over(router::HANDLERS);
+    actions::take_over(signals::HANDLERS);
     waiting::take_over_mask(thread);
     identity::tell_program(thread);
     regions::follow_mappings(thread, None);

@@ -23,7 +23,7 @@ struct Written {
 }
 
 /// A call was made with that result: code that it has written is forgotten.
-pub(super) fn after(call: &SystemCall, result: isize) {
+pub(crate) fn after(call: &SystemCall, result: isize) {
     if sys::failed(result) || !PROCESS.settings().translate {
         return;
     }

@@ -2,7 +2,7 @@
 //!
 //! The program runs in the cache. Ways out of it are the gate - a branch to code that does not exist yet, a call of one of our
 //! functions, a system call, an instruction that the tracer executes - and signals: a fault, the program's own, the end of a buffer.
-//! What the gate does not do itself (most system calls, `syscall::direct`) it leaves to the handler of a signal, which it enters
+//! What the gate does not do itself (most system calls, `router::direct`) it leaves to the handler of a signal, which it enters
 //! without one (`raised`). Every handler does the same: it finds the program's own state, does what the other rooms do for native
 //! programs, and goes back to the cache at the address that has become the next one. So a program that is translated and one that
 //! is not take the same paths through system calls, signals, threads and forks.
@@ -20,7 +20,6 @@ pub(crate) mod emulation;
 pub(crate) mod engine;
 pub(crate) mod entry_calls;
 pub(crate) mod entry_table;
-pub(crate) mod exits;
 pub(crate) mod gate;
 pub(crate) mod own_allocators;
 pub(crate) mod process;

@@ -11,6 +11,7 @@ use tracee::sys;
 use crate::memory::{pages, program_memory, program_writes};
 use crate::process::{debugger, exec, filters, surroundings, threads};
 use crate::protect::views;
+use crate::router::{direct, own_status};
 use crate::signal::stubs::{self, NOT_MADE};
 use crate::signal::{actions, alt_stack, deaths, delivery, rseq, wait_limit, waiting};
 use crate::state::births;
@@ -19,7 +20,7 @@ use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
 use crate::syscall::scratch::Scratch;
 use crate::syscall::table::{self, Arg, Manner, SignalSet};
-use crate::syscall::{code_writes, direct, own_status, paths};
+use crate::syscall::{code_writes, paths};
 use crate::translate::code_changes::{self, MappingChange};
 use crate::translate::{context, stepping, translated_thread};
 

@@ -18,12 +18,12 @@ use tracee::sys;
 
 use crate::process::filters;
 use crate::registers::TRAP_FLAG;
+use crate::router::dispatch::Maker;
 use crate::signal::stubs::{self, NOT_MADE};
 use crate::state::process::PROCESS;
 use crate::state::thread::{GATE_CALL, TracedThread};
 use crate::stop::{kick, park};
 use crate::syscall::call::SystemCall;
-use crate::syscall::dispatch::Maker;
 use crate::syscall::table::{self, Arg, Manner};
 use crate::translate::{gate, stepping};
 

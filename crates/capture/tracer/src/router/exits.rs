@@ -6,10 +6,10 @@ use tracee::sys;
 
 use crate::emit::work::Work;
 use crate::registers::{DIRECTION_FLAG, TRAP_FLAG};
+use crate::router::direct::{self, Made};
 use crate::signal::busy;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::direct::{self, Made};
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::{context, entry_calls, entry_table, raised, sync, verify};
 use crate::watch::hits::Origin;

@@ -16,15 +16,15 @@ use crate::protect::advance::{self, Advance};
 use crate::protect::fault;
 use crate::recording::breakpoint;
 use crate::registers::{ALIGNMENT_FLAG, SEGV_ACCERR};
+use crate::router::{direct, dispatch, exits, old_calls};
 use crate::signal::actions::{self, Handlers};
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs::{self, NOT_MADE, StubPlace};
 use crate::signal::{delivery, trap_reason, wait_limit, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::{direct, dispatch, old_calls};
 use crate::translate::bracket::NativeContext;
-use crate::translate::{buffer_end, exits, gate, raised, stepping, traps};
+use crate::translate::{buffer_end, gate, raised, stepping, traps};
 use crate::watch::hits;
 
 /// Who the kernel calls.

@@ -6,11 +6,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use tracee::sys;
 
 use crate::memory::{program_memory, program_writes};
+use crate::router::dispatch::Maker;
 use crate::signal::{actions, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
-use crate::syscall::dispatch::Maker;
 
 /// Descriptors that are looked at.
 const KNOWN: usize = 1024;
