@@ -19,7 +19,7 @@ struct Layered {
     knot: &'static [&'static str],
 }
 
-const CRATES: &[Layered] = &[Layered { package: "crates/capture/tracer", knot: &["process", "router"] }];
+const CRATES: &[Layered] = &[Layered { package: "crates/capture/tracer", knot: &[] }];
 
 /// Which room uses which others, and the files that do.
 type RoomArrows = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<PathBuf>>>;

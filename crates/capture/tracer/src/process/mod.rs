@@ -1,7 +1,5 @@
-//! Threads and processes: how they begin, become others, and end; being attached to; recording on and off.
+//! Threads and processes: how they begin, become others, and end.
 
-pub(crate) mod attach;
-pub(crate) mod attach_words;
 pub(crate) mod connect;
 pub(crate) mod debugger;
 pub(crate) mod exec;
@@ -18,7 +16,6 @@ pub(crate) mod namespaces;
 pub(crate) mod program;
 pub(crate) mod regions;
 pub(crate) mod sanitizer;
-pub(crate) mod start;
 pub(crate) mod surroundings;
 pub(crate) mod threads;
 pub(crate) mod unrecorded;

@@ -24,11 +24,12 @@ use tracee::{sys, tls};
 
 use crate::memory::program_memory;
 use crate::process::connect::{self, Answer};
-use crate::process::{attach_words, give_back, identity, namespaces, regions};
+use crate::process::{give_back, identity, namespaces, regions};
 use crate::recording::{breakpoint, control};
 use crate::signal::mask::OURS;
 use crate::signal::stubs::{self, StubPlace};
 use crate::signal::{actions, alt_stack, rseq, waiting};
+use crate::start::attach_words;
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
 use crate::state::thread::TracedThread;
