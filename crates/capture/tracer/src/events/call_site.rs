@@ -19,3 +19,27 @@ pub(crate) fn call_site(return_to: u64) -> u64 {
     // A tail call jumped here: the caller's caller returns to this address.
     return_to
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_ends_where_it_returns_to() {
+        let check = |code: [u8; 8], len: u64| {
+            #[repr(align(4096))]
+            struct Page([u8; 16]);
+            let mut page = Page([0x90; 16]);
+            page.0[8..].copy_from_slice(&code);
+            let end = &raw const page as u64 + 16;
+            assert_eq!(call_site(end), end - len);
+        };
+        // call rel32; call [rip + disp32]; call rax.
+        check([0x90, 0x90, 0x90, 0xe8, 1, 2, 3, 4], 5);
+        check([0x90, 0x90, 0xff, 0x15, 1, 2, 3, 4], 6);
+        check([0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xd0], 2);
+        // A tail call led here.
+        check([0x90; 8], 0);
+        assert_eq!(call_site(7), 7);
+    }
+}

@@ -74,3 +74,33 @@ pub(crate) fn forget_kicks(thread: &mut TracedThread) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kicks_are_forgotten_and_other_traps_are_put_off() {
+        let thread = TracedThread::prepare().expect("memory");
+        // SAFETY: made here, and entered by nobody.
+        let thread = unsafe { &mut *thread };
+        let before = sys::set_mask(mask::bit(libc::SIGTRAP));
+        kick_self();
+        forget_kicks(thread);
+        assert!(!thread.signals.are_pending());
+        let info = SigInfo::fault(libc::SIGTRAP, -1, 0);
+        let args = [
+            sys::getpid() as usize,
+            sys::gettid() as usize,
+            libc::SIGTRAP as usize,
+            &raw const info as usize,
+            0,
+            0,
+        ];
+        // SAFETY: the kernel reads the structure.
+        unsafe { sys::syscall(libc::SYS_rt_tgsigqueueinfo as usize, args) };
+        forget_kicks(thread);
+        assert!(thread.signals.are_pending());
+        sys::set_mask(before);
+    }
+}
