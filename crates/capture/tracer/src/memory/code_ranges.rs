@@ -3,7 +3,7 @@
 //! The processor would fault where a program jumps to data, and so must whoever executes its code in another way: the code cache, whose
 //! copies can be executed whatever stands at their addresses, and the engine of page protection. Both ask here before they read.
 //!
-//! The list knows no more than it was told: what the program maps itself (`code_changes`), and what stood in `/proc/self/maps` when
+//! The list knows no more than it was told: what the program maps itself (`translate::code_changes`), and what stood in `/proc/self/maps` when
 //! something else was asked for. Whatever loses a right is taken out of it at once.
 
 use alloc::collections::BTreeMap;

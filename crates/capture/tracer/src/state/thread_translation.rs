@@ -1,4 +1,4 @@
-//! What a thread is in the code cache. Types alone: what is done with them is in the files beside this one.
+//! What a thread is in the code cache. Types alone: what is done with them is in room `translate`.
 
 use buffers::flow::Live;
 use memref::{AllocationFunction, AllocationKind, BlockKind, SyncFunction, SyncKind};

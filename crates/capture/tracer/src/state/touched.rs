@@ -1,4 +1,4 @@
-//! What an instruction or a block operation touches of what is watched. Types alone: `hits` fills them.
+//! What an instruction or a block operation touches of what is watched. Types alone: `watch::hits` fills them.
 
 use core::mem::MaybeUninit;
 

@@ -94,7 +94,7 @@ impl VerifyWindow {
         if self.list.is_null() {
             return &mut [];
         }
-        // SAFETY: made by `arm` with that many entries, of which zeros are one each; this thread's own.
+        // SAFETY: made by `verify::arm` with that many entries, of which zeros are one each; this thread's own.
         unsafe { core::slice::from_raw_parts_mut(self.list, EXPECTED) }
     }
 
@@ -109,7 +109,7 @@ impl VerifyWindow {
         if self.bytes.is_null() || index >= EXPECTED {
             return None;
         }
-        // SAFETY: made by `arm` with that many entries; this thread's own.
+        // SAFETY: made by `verify::arm` with that many entries; this thread's own.
         Some(unsafe { &mut *self.bytes.add(index) })
     }
 

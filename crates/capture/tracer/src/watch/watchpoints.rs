@@ -4,7 +4,7 @@
 //!
 //! The recorder leaves a list of what is wanted in a file: addresses, addresses of the program's own module, and blocks by
 //! the function that allocates them, which become addresses when they are allocated. Whoever is about to access memory
-//! notes what of it is watched (`touched`), and tells when it is done. A hit is a record that the recorder reads at once.
+//! notes what of it is watched (`state::touched`), and tells when it is done. A hit is a record that the recorder reads at once.
 //! Where the program is to stop at a hit, it stops itself right after it, and goes on when somebody continues it.
 
 use core::sync::atomic::{AtomicBool, Ordering};
