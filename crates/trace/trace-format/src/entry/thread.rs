@@ -117,11 +117,12 @@ impl StreamEntry for Allocation {
 
     fn put(&self, out: &mut Vec<u8>) {
         let words = [self.cycle, self.order, self.ip.0, self.addr.0, self.len, self.old_addr.0, self.old_len];
-        for word in words {
-            out.extend(word.to_le_bytes());
+        let mut bytes = [0; 72];
+        for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
         }
-        out.extend([self.kind.code(), self.function.code()]);
-        pad(out, 14);
+        (bytes[56], bytes[57]) = (self.kind.code(), self.function.code());
+        out.extend_from_slice(&bytes);
     }
 
     fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
