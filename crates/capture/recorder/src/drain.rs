@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use buffers::{Buffer, BufferState, Content, ProcessState};
+use buffers::{BufferState, ProcessState};
 use buffers_host::OwnedPool;
 
 use crate::elsewhere;
@@ -20,7 +20,8 @@ const ARRIVAL: Duration = Duration::from_secs(2);
 /// Where workers code, reading takes far less time than writing: whoever reads each buffer at once is woken for each. So it pauses after
 /// a look that found few; much fewer than may wait for it come in that time.
 const PAUSE: Duration = Duration::from_micros(200);
-const FEW_BUFFERS: usize = 16;
+/// So many buffers at one look are more than whoever reads can code while the next ones come; at 64 programs wait.
+const FEW_BUFFERS: usize = 48;
 /// How often the recorder looks at what nobody wakes it for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -35,7 +36,7 @@ pub(crate) struct Drain<'a, 's> {
     unentered: BTreeSet<u32>,
     /// The process ids of all who were given to the sink.
     pids: BTreeSet<u32>,
-    /// Whether the last look found few buffers, which workers code.
+    /// Whether the last look found few buffers, and workers code.
     is_early: bool,
 }
 
@@ -169,9 +170,8 @@ impl<'a, 's> Drain<'a, 's> {
         // What is handed over from here on is read next time: what its blocks are may come after this look.
         let submitted: Vec<_> =
             pool.buffers().filter(|buffer| buffer.header().state() == BufferState::Submitted).collect();
-        let is_flow = |buffer: &Buffer| buffer.header().content() == Content::Flow;
-        let are_few = submitted.len() < FEW_BUFFERS && submitted.iter().any(is_flow);
-        self.is_early = are_few && self.sink.makes_pieces();
+        let are_few = submitted.len() < FEW_BUFFERS;
+        self.sink.fall_behind(!are_few);
         let mut some = !submitted.is_empty();
         if some {
             self.sink.read_definitions(pool)?;
@@ -188,6 +188,7 @@ impl<'a, 's> Drain<'a, 's> {
         if some {
             self.pool.wake_producers();
         }
+        self.is_early = are_few && self.sink.awaits_pieces();
         some |= self.sink.read_filling(pool)?;
         Ok(some)
     }

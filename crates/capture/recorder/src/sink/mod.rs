@@ -180,9 +180,14 @@ impl<'a> Sink<'a> {
         self.totals
     }
 
-    /// Whether workers code what translated threads execute.
-    pub(crate) fn makes_pieces(&self) -> bool {
-        self.makes_pieces && self.pieces.has_workers()
+    /// Whether so many buffers wait that workers are to help with what they hold.
+    pub(crate) fn fall_behind(&mut self, is_behind: bool) {
+        self.pieces.is_behind = is_behind;
+    }
+
+    /// Whether workers code now, or are about to.
+    pub(crate) fn awaits_pieces(&self) -> bool {
+        self.pieces.are_some()
     }
 
     /// Accesses that were read so far, about: those of buffers that are being coded are not counted yet.

@@ -24,6 +24,8 @@ pub(super) struct Pieces {
     pub(super) workers: Option<Arc<Workers>>,
     /// Buffers of a piece.
     pub(super) most_buffers: usize,
+    /// Whether so many buffers wait for whoever reads that workers are to help.
+    pub(super) is_behind: bool,
     /// The threads whose pieces are on their way, the earliest first. What a thread was made to finish stays here until its turn.
     pub(super) sent: VecDeque<u32>,
     /// Buffers that wait to become pieces, and those of pieces on their way.
@@ -35,12 +37,12 @@ pub(super) struct Pieces {
 impl Pieces {
     pub(super) fn new(workers: Option<Arc<Workers>>) -> Self {
         let (sent, spare) = (VecDeque::new(), SpareRooms::default());
-        Self { workers, most_buffers: PIECE_BUFFERS, sent, gathered: 0, coding: 0, spare }
+        Self { workers, most_buffers: PIECE_BUFFERS, is_behind: false, sent, gathered: 0, coding: 0, spare }
     }
 
-    /// Whether others code than who reads.
-    pub(super) fn has_workers(&self) -> bool {
-        self.workers.is_some()
+    /// Whether some are on their way.
+    pub(super) fn are_some(&self) -> bool {
+        self.gathered + self.coding > 0
     }
 
     /// Buffers of pieces that may be on their way.

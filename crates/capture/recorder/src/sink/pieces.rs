@@ -1,5 +1,7 @@
-//! Buffers of translated threads on their way through the workers. A thread's buffers are gathered into pieces, which workers code
-//! beside each other (`piece_coder`); what comes of them is entered here, by the thread that reads, in the order of each thread.
+//! Buffers of translated threads on their way through the workers. Whoever reads codes a thread's buffers itself as long as few wait for
+//! it. Where more do, they are gathered into pieces, which workers code beside each other (`piece_coder`); what comes of them is entered
+//! here, by the thread that reads, in the order of each thread. It codes by itself again when workers take three quarters of the time that
+//! it takes to gather a piece.
 //!
 //! A piece goes on with the frame that the thread had last where all that comes before it is entered; so frames are as long as if one
 //! thread coded everything, unless that one would be late. How much waits is bounded: whoever reads waits for the workers then.
@@ -21,6 +23,9 @@ use crate::clock::now_ns;
 impl Sink<'_> {
     /// The next buffer of a thread whose buffers are coded by pieces.
     pub(super) fn gather(&mut self, thread: &mut TracedThread, buffer: HeldBuffer) -> Result<(), Error> {
+        if !self.pieces.is_behind && thread.gathered.buffers.is_empty() && thread.coding.is_empty() {
+            return self.code(thread, GatheredBuffers { buffers: vec![buffer], wall_ns: now_ns() });
+        }
         let gathered = &mut thread.gathered;
         if gathered.buffers.is_empty() {
             gathered.wall_ns = now_ns();
@@ -30,13 +35,23 @@ impl Sink<'_> {
         if gathered.buffers.len() >= self.pieces.most_buffers { self.send_piece(thread) } else { Ok(()) }
     }
 
+    /// Codes buffers of a thread of which all that comes before them is entered.
+    fn code(&mut self, thread: &mut TracedThread, gathered: GatheredBuffers) -> Result<(), Error> {
+        let GatheredBuffers { buffers, wall_ns } = gathered;
+        let (known, start) = (self.blocks.of(thread.process), Some(thread.start_of_piece()?));
+        self.enter_piece(thread, Piece { buffers, known, wall_ns, start }.code())
+    }
+
     /// Gives the workers what was gathered of a thread.
     fn send_piece(&mut self, thread: &mut TracedThread) -> Result<(), Error> {
-        let GatheredBuffers { buffers, wall_ns } = std::mem::take(&mut thread.gathered);
-        let count = buffers.len();
+        let gathered = std::mem::take(&mut thread.gathered);
+        let count = gathered.buffers.len();
         if count == 0 {
             return Ok(());
         }
+        self.pieces.gathered -= count;
+        let Some(workers) = self.pieces.workers.clone() else { return self.code(thread, gathered) };
+        let GatheredBuffers { buffers, wall_ns } = gathered;
         let start = if thread.coding.is_empty() { Some(thread.start_of_piece()?) } else { None };
         let piece = Piece { buffers, known: self.blocks.of(thread.process), wall_ns, start };
         let (result, coded) = channel();
@@ -44,13 +59,9 @@ impl Sink<'_> {
             // Nobody waits for it where the recording has failed.
             let _ = result.send(piece.code());
         };
-        match &self.pieces.workers {
-            Some(workers) => workers.run(code),
-            None => code(),
-        }
+        workers.run(code);
         thread.coding.push_back(CodingPiece { buffers: count, coded });
         self.pieces.sent.push_back(thread.number);
-        self.pieces.gathered -= count;
         self.pieces.coding += count;
         Ok(())
     }
@@ -126,6 +137,13 @@ impl Sink<'_> {
         self.pieces.coding -= buffers;
         thread.coding.pop_front();
         self.enter_piece(thread, piece)?;
+        let waiting = thread.gathered.buffers.len();
+        let is_quick = !self.pieces.is_behind && waiting <= self.pieces.most_buffers * 3 / 4;
+        if is_quick && waiting > 0 && thread.coding.is_empty() {
+            let gathered = std::mem::take(&mut thread.gathered);
+            self.pieces.gathered -= waiting;
+            self.code(thread, gathered)?;
+        }
         Ok(true)
     }
 

@@ -88,6 +88,8 @@ struct HandedOver {
     thread: u32,
     sequence: u32,
     words: Vec<u64>,
+    /// Whether many others wait.
+    many: bool,
     /// Whether all that came so far is written then.
     flush: bool,
 }
@@ -97,7 +99,7 @@ struct HandedOver {
 enum ReadingWay {
     /// An entry after the other: where control flow is kept.
     ByEntries,
-    /// By pieces of so many buffers, with so many workers; 0: without any.
+    /// By pieces of so many buffers where many wait, with so many workers; 0: without any.
     ByPieces(usize, usize),
 }
 
@@ -129,7 +131,8 @@ fn events(way: ReadingWay, buffers: &[HandedOver]) -> ReadEvents {
     sink.add_process(0, std::process::id(), None, 0).unwrap();
     sink.add_process(1, std::process::id(), Some(0), 0).unwrap();
     define(&mut sink);
-    for HandedOver { thread, sequence, words, flush } in buffers {
+    for HandedOver { thread, sequence, words, many, flush } in buffers {
+        sink.fall_behind(*many);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         sink.take(thread % 2, *thread, 1, *sequence, Content::Flow, HeldBuffer::of(&bytes)).unwrap();
         sink.enter_coded().unwrap();
@@ -165,7 +168,7 @@ fn events(way: ReadingWay, buffers: &[HandedOver]) -> ReadEvents {
 fn three_buffers() -> Vec<HandedOver> {
     let one = |sequence| {
         let words = buffer(1 + 10 * u64::from(sequence));
-        HandedOver { thread: 0, sequence, words, flush: false }
+        HandedOver { thread: 0, sequence, words, many: true, flush: false }
     };
     [0, 2, 1].map(one).to_vec()
 }
@@ -289,19 +292,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
     fn workers_find_what_one_thread_finds(
-        drawn in prop::collection::vec((0u32..3, prop::collection::vec(item(), 0..30), prop::bool::weighted(0.1), 0u8..20), 1..40),
+        drawn in prop::collection::vec((0u32..3, prop::collection::vec(item(), 0..30), any::<bool>(), prop::bool::weighted(0.1), 0u8..20), 1..40),
         piece in 1usize..6, workers in 0usize..4,
     ) {
         let (mut sequences, mut order) = (BTreeMap::new(), 1);
         let mut buffers: Vec<HandedOver> = Vec::new();
         let mut early = Vec::new();
-        for (thread, items, flush, luck) in drawn {
+        for (thread, items, many, flush, luck) in drawn {
             let mut words = Vec::new();
             items.iter().for_each(|item| item.put(&mut words, &mut order));
             let sequence = sequences.entry(thread).or_insert(0);
             // Some are lost, some come before their turn.
             *sequence += if luck == 0 { 2 } else { 1 };
-            early.push(HandedOver { thread, sequence: *sequence - 1, words, flush });
+            early.push(HandedOver { thread, sequence: *sequence - 1, words, many, flush });
             if luck > 3 {
                 early.reverse();
                 buffers.append(&mut early);
