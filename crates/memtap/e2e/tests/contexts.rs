@@ -199,6 +199,78 @@ fn a_part_of_a_trace_has_the_stacks_of_the_whole() {
     assert!(sum(&libraries) > 0 && sum(&libraries) < sum(&all));
 }
 
+/// Two functions that call each other, forty deep, a function that is called often, and two that are called once.
+const RECURSION: &str = "
+static int counter;
+#define MODIFY __asm__ volatile(\"addl $1, %0\" : \"+m\"(counter))
+#define FUNCTION __attribute__((noinline, noclone))
+FUNCTION void odd(int depth);
+FUNCTION void even(int depth) { MODIFY; if (depth) odd(depth - 1); __asm__ volatile(\"\"); }
+FUNCTION void odd(int depth) { MODIFY; if (depth) even(depth - 1); __asm__ volatile(\"\"); }
+FUNCTION void often(void) { MODIFY; MODIFY; }
+FUNCTION void once(void) { MODIFY; }
+FUNCTION void another(void) { MODIFY; }
+int main(void) { even(40); for (int i = 0; i < 100000; i++) often(); once(); another(); return 0; }
+";
+
+fn recursion() -> Trace {
+    TestProgram::from_source("recursion.c", RECURSION, &["-O1"]).record_by("translate").trace
+}
+
+fn shown(trace: &Trace, options: &[&str]) -> Vec<Value> {
+    let outcome = trace.ask("report", &[&["--by", "stack", "--json"], options].concat());
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    outcome.out().parse::<Value>().expect("it is JSON").as_array().expect("an array").clone()
+}
+
+#[test]
+fn a_stack_that_deeper_recursion_is_folded_into_says_so() {
+    let rows = shown(&recursion(), &["--min-share", "0"]);
+    // A call stands eight times in a stack: even and odd by turns, the ninth turn in the eighth.
+    let mut stack_of = "main".to_owned();
+    for turn in 1..=17u64 {
+        stack_of += if turn % 2 == 1 { " even" } else { " odd" };
+        let end = format!(" {stack_of}");
+        let is_it = |row: &&Value| stack(row) == stack_of || stack(row).ends_with(&end);
+        let row = rows.iter().find(is_it).expect("the stack has a row");
+        let (modifies, folded) = match turn {
+            16 => (20 - 7, true),
+            17 => (21 - 8, true),
+            _ => (1, false),
+        };
+        assert_eq!((number(row, "modifies"), &row["folded"]), (modifies, &Value::Bool(folded)), "{stack_of}");
+    }
+    assert!(rows.iter().all(|row| row["stacks"] == 1), "nothing is summed");
+}
+
+#[test]
+fn rare_stacks_are_one_row_that_says_how_many_they_are() {
+    let trace = recursion();
+    let all = shown(&trace, &["--min-share", "0"]);
+    let some = shown(&trace, &["--min-share", "1%"]);
+    let accesses = |row: &Value| -> u64 { ["loads", "stores", "modifies"].map(|key| number(row, key)).iter().sum() };
+    let least = trace.number("accesses").div_ceil(100);
+    let (frequent, rare): (Vec<&Value>, Vec<&Value>) = all.iter().partition(|row| accesses(row) >= least);
+    let (summed, rows) = some.split_last().expect("there is a sum");
+    // The rows that remain are the same, to the digit.
+    assert_eq!(rows.iter().collect::<Vec<_>>(), frequent);
+    assert!(rows.iter().any(|row| stack(row).ends_with("main often") && number(row, "modifies") == 200_000));
+    assert_eq!(stack(summed), "[rare stacks]");
+    assert_eq!((number(summed, "stacks"), number(summed, "below_accesses")), (rare.len() as u64, least));
+    assert_eq!(summed["stacks_estimated"], false);
+    for key in ["loads", "stores", "modifies", "bytes", "allocations", "allocated_bytes"] {
+        let sum: u64 = rare.iter().map(|row| number(row, key)).sum();
+        assert_eq!(number(summed, key), sum, "{key}");
+    }
+    let text = trace.ask("report", &["--by", "stack", "--min-share", "1%"]).out();
+    assert!(text.contains("stacks with less than"), "{text}");
+    // Of a filter by name, the sum is that of the stacks that match.
+    let named = shown(&trace, &["--min-share", "1%", "--name", "once,another,often"]);
+    let sum: u64 = named.iter().map(|row| number(row, "modifies")).sum();
+    assert_eq!((sum, number(named.last().expect("a sum"), "modifies")), (200_002, 2), "{named:#?}");
+    assert_eq!(trace.ask("report", &["--by", "line", "--min-share", "1%"]).status, 2);
+}
+
 /// Asking for all cycles has each access looked at; asking for nothing counts executions of blocks.
 fn counts_are_those_of_single_accesses(trace: &Trace) {
     for by in ["variable", "region", "stack", "allocation", "field"] {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use analysis::stack::StackTally;
+use analysis::stack::StackTable;
 use analysis::{AccessRow, By, Session, Tally, has_stacks, page_row};
 use arrow_array::ArrayRef;
 use arrow_array::builder::{ListBuilder, StringBuilder};
@@ -52,11 +52,10 @@ pub(crate) fn pages(session: &Session) -> WholeColumns {
 }
 
 pub(crate) fn contexts(session: &Session) -> WholeColumns {
-    let mut tally = StackTally::new(session);
-    if has_stacks(session) {
-        tally.replay(session, &Filter::default(), None)?;
-    }
-    let rows = tally.rows(session.names());
+    let rows = match has_stacks(session) {
+        true => StackTable::count(session, &Filter::default(), None, 0.0)?.all_rows().named(),
+        false => Vec::new(),
+    };
     let mut stacks = ListBuilder::new(StringBuilder::new());
     for row in &rows {
         row.stack.iter().for_each(|function| stacks.values().append_value(function));

@@ -53,7 +53,8 @@ pub struct CallContext {
 /// A call site that stands so often in one context is not entered again: what it calls then counts to the context that it
 /// entered last. Without it `fib(35)` would have as many contexts as calls.
 const MAX_TURNS: usize = 8;
-/// Beyond so many contexts, every call site stands at most once in one.
+/// Beyond so many contexts, every call site stands at most once in one. Who keeps only those that threads are in
+/// ([`Contexts::keep`]) does not come here.
 const MAX_CONTEXTS: usize = 1 << 20;
 /// Deeper ones are joined with their callers' in any case.
 const MAX_DEPTH: u32 = 4096;
@@ -66,6 +67,8 @@ pub struct Contexts {
     roots: FxHashMap<EnteredBy, ContextId>,
     children: FxHashMap<(ContextId, CodeId), ContextId>,
     folded: u64,
+    /// Whether deeper calls were folded into each.
+    folds: Vec<bool>,
 }
 
 impl Contexts {
@@ -92,6 +95,49 @@ impl Contexts {
     /// How many pairs of a context and a call were folded into a context that had made the same call before: recursion.
     pub fn folded(&self) -> u64 {
         self.folded
+    }
+
+    /// Whether each holds what deeper calls did that were folded into it, or into a caller of it.
+    pub(super) fn holds_folded(&self) -> Vec<bool> {
+        let mut holds = self.folds.clone();
+        // A caller's context has a lower number.
+        for (number, node) in self.nodes.iter().enumerate() {
+            holds[number] |= holds[node.parent.0 as usize];
+        }
+        holds
+    }
+
+    /// How many contexts and calls from them are remembered.
+    pub(super) fn held(&self) -> usize {
+        self.nodes.len().max(self.children.len())
+    }
+
+    /// Forgets all but these and their callers; what is met again gets another number. The new number of each that is kept.
+    pub(super) fn keep(&mut self, kept: impl Iterator<Item = ContextId>) -> Vec<Option<ContextId>> {
+        let mut is_kept = vec![false; self.nodes.len()];
+        for id in kept.chain(self.roots.values().copied()) {
+            is_kept[id.0 as usize] = true;
+        }
+        for (number, node) in self.nodes.iter().enumerate().rev() {
+            is_kept[node.parent.0 as usize] |= is_kept[number];
+        }
+        let old = std::mem::take(self);
+        let mut numbers: Vec<Option<ContextId>> = vec![None; old.nodes.len()];
+        for number in (0..old.nodes.len()).filter(|&number| is_kept[number]) {
+            let CallContext { parent, entry } = old.nodes[number];
+            let id = ContextId(self.nodes.len() as u32);
+            numbers[number] = Some(id);
+            // A root is its own.
+            let parent = numbers[parent.0 as usize].unwrap_or(id);
+            self.push(CallContext { parent, entry }, old.depths[number]);
+            self.folds[id.0 as usize] = old.folds[number];
+            match entry {
+                EnteredBy::Call(site) => self.children.insert((parent, site), id),
+                root => self.roots.insert(root, id),
+            };
+        }
+        self.folded = old.folded;
+        numbers
     }
 
     /// The contexts from this one to its root, which comes last.
@@ -136,23 +182,24 @@ impl Contexts {
             turns += 1;
         }
         let id = match last {
-            Some(last) if turns >= most => {
-                self.folded += 1;
-                last
-            }
-            _ if depth > MAX_DEPTH => {
-                self.folded += 1;
-                parent
-            }
+            Some(last) if turns >= most => self.fold(last),
+            _ if depth > MAX_DEPTH => self.fold(parent),
             _ => self.push(CallContext { parent, entry: EnteredBy::Call(site) }, depth),
         };
         self.children.insert((parent, site), id);
         id
     }
 
+    fn fold(&mut self, into: ContextId) -> ContextId {
+        self.folded += 1;
+        self.folds[into.0 as usize] = true;
+        into
+    }
+
     fn push(&mut self, context: CallContext, depth: u32) -> ContextId {
         self.nodes.push(context);
         self.depths.push(depth);
+        self.folds.push(false);
         ContextId(self.nodes.len() as u32 - 1)
     }
 }

@@ -18,27 +18,34 @@
 //!
 //! [`AllocationSites`] tells where blocks were allocated, wrappers of allocators left out.
 //!
-//! Start with [`Stacks`], then [`StackTally`], which counts.
+//! Start with [`Stacks`], then [`StackTally`], which counts, and [`StackTable`], which does so by function in bounded memory.
 
 mod context;
+mod distinct;
 mod entry;
 mod in_context;
-mod named_tree;
 mod names;
 mod passing;
 mod place;
+mod rows;
 mod shadow;
 mod sites;
 mod steps;
+mod sums;
+mod table;
 mod tally;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod tree;
 
 pub use context::{CallContext, ContextId, Contexts, EnteredBy};
 pub use names::{CalledFunction, StackNames};
 pub use place::{BlockPlaces, CallPlace};
+pub use rows::{CountedStacks, LeftOutStacks, StackCount, StackRow, StackRows, SummedStacks};
 pub use shadow::{StackFrame, Stacks};
 pub use sites::{AllocationSites, NamedSite, SiteStyle};
-pub use tally::{StackCount, StackTally, Tallied};
+pub use table::StackTable;
+pub use tally::{StackTally, Tallied};
 pub(crate) use transfer::{CallEdge, Instructions, RETURN_BYTES};
+pub use tree::{StackFigures, StackId, StackTree};

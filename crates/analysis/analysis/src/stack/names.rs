@@ -44,7 +44,7 @@ impl<'a> StackNames<'a> {
         if let Some(known) = self.functions.borrow().get(&code) {
             return Arc::clone(known);
         }
-        let found = self.find(code);
+        let found: Arc<[CalledFunction]> = functions_at(self.names, code).into();
         self.functions.borrow_mut().insert(code, Arc::clone(&found));
         found
     }
@@ -70,20 +70,21 @@ impl<'a> StackNames<'a> {
         stack.extend(self.functions(place.code).iter().cloned());
         stack
     }
+}
 
-    fn find(&self, code: CodeId) -> Arc<[CalledFunction]> {
-        let Some(name) = self.names.code(code) else { return Arc::from([bracketed("[unknown]".into())]) };
-        let own = || Arc::from(place_of_function(&name).unwrap_or_else(|| name.to_string()));
-        let calls = name.calls().into_iter().rev().enumerate();
-        let functions = calls.map(|(index, call)| CalledFunction {
-            function: call.function.unwrap_or_else(own),
-            file: call.file,
-            line: call.line,
-            module: name.module.clone(),
-            is_inlined: index > 0,
-        });
-        functions.collect()
-    }
+/// The functions at an instruction, outermost first. Reads debug information.
+pub(super) fn functions_at(names: &Names, code: CodeId) -> Vec<CalledFunction> {
+    let Some(name) = names.code(code) else { return vec![bracketed("[unknown]".into())] };
+    let own = || Arc::from(place_of_function(&name).unwrap_or_else(|| name.to_string()));
+    let calls = name.calls().into_iter().rev().enumerate();
+    let functions = calls.map(|(index, call)| CalledFunction {
+        function: call.function.unwrap_or_else(own),
+        file: call.file,
+        line: call.line,
+        module: name.module.clone(),
+        is_inlined: index > 0,
+    });
+    functions.collect()
 }
 
 /// Where the function of an instruction begins, of one that has no symbol: all of its instructions are one function.

@@ -99,6 +99,20 @@ impl ThreadStacks {
         &mut self.stacks[self.now.stack].frames
     }
 
+    /// The contexts that it is in, or returns to.
+    fn contexts(&self) -> impl Iterator<Item = ContextId> + '_ {
+        let frames = self.stacks.iter().flat_map(|stack| &stack.frames);
+        frames.map(|frame| frame.caller.context).chain([self.now.context])
+    }
+
+    /// Contexts have other numbers from now on.
+    fn renumber(&mut self, numbers: &[Option<ContextId>]) {
+        let frames = self.stacks.iter_mut().flat_map(|stack| &mut stack.frames);
+        for activation in frames.map(|frame| &mut frame.caller).chain([&mut self.now]) {
+            activation.context = numbers[activation.context.0 as usize].expect("what a thread is in is kept");
+        }
+    }
+
     /// The canonical frame address of the function that runs.
     #[inline]
     fn frame_address(&self) -> Option<VirtAddr> {
@@ -315,7 +329,8 @@ pub struct Stacks {
     begun_inside: HashSet<ProcessId>,
     /// What threads did that made threads or processes which have not begun.
     creators: HashMap<Order, Creator>,
-    blocks: BlockPlaces,
+    /// `None`: nobody asks where blocks were allocated.
+    blocks: Option<BlockPlaces>,
     seen: SeenCodes,
     steps: BlockSteps,
     entries: FrameEntries,
@@ -324,13 +339,30 @@ pub struct Stacks {
 impl Stacks {
     /// Stacks of that session. Nothing has happened yet.
     pub fn new(session: &Session) -> Self {
-        let begun_inside = session.begun_inside().into_iter().collect();
-        Self { begun_inside, blocks: BlockPlaces::of(session), ..Self::default() }
+        Self { blocks: Some(BlockPlaces::of(session)), ..Self::without_blocks(session) }
+    }
+
+    /// The same, where nobody asks where blocks were allocated. Then contexts can be forgotten.
+    pub(super) fn without_blocks(session: &Session) -> Self {
+        Self { begun_inside: session.begun_inside().into_iter().collect(), ..Self::default() }
     }
 
     /// Where each block so far was allocated.
     pub fn blocks(&self) -> &BlockPlaces {
-        &self.blocks
+        self.blocks.as_ref().expect("who asks for blocks did not leave them out")
+    }
+
+    /// Forgets the contexts that no thread is in. The new number of each that is kept.
+    pub(super) fn keep_live(&mut self) -> Vec<Option<ContextId>> {
+        assert!(self.blocks.is_none(), "contexts of blocks are kept for good");
+        let Self { contexts, threads, creators, .. } = self;
+        let stacks = || threads.iter().flatten().chain(creators.values().map(|creator| &creator.stacks));
+        let numbers = contexts.keep(stacks().flat_map(ThreadStacks::contexts));
+        let running = threads.iter_mut().flatten();
+        for stacks in running.chain(creators.values_mut().map(|creator| &mut creator.stacks)) {
+            stacks.renumber(&numbers);
+        }
+        numbers
     }
 
     /// The tree of contexts so far.
@@ -482,9 +514,10 @@ impl Stacks {
         }
         if let Event::Allocation(event) = event
             && event.kind.allocates()
+            && let Some(blocks) = &mut self.blocks
             && let Some(hit) = at.resolver.heap().get(event.addr)
         {
-            self.blocks.put(at.process, hit.block, place);
+            blocks.put(at.process, hit.block, place);
         }
         Some(place)
     }

@@ -1,36 +1,19 @@
-//! Counts by calling context.
+//! Counts by calling context. All contexts and all that was counted in them are kept; [`StackTable`](super::StackTable) drains it
+//! for what is bounded.
 
-use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
-use std::sync::Arc;
 
 use memref::{Access, Event, ThreadId};
 use rustc_hash::FxHashMap;
-use symbols::{CodeId, Names, Resolver};
+use symbols::{CodeId, Resolver};
 use trace_format::{ExecutedFrame, Filter};
 
 use super::context::{ContextId, Contexts};
-use super::named_tree::NamedTree;
 use super::place::CallPlace;
 use super::shadow::Stacks;
 use super::steps::{BlockSteps, Followed, StepCount};
 use crate::chosen::{self, Chosen, CountsPart};
 use crate::{Count, Error, Moment, Session, Tool};
-
-/// What happened in one stack of functions, not counting what happened in functions that these called.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StackCount {
-    /// The functions, outermost first. Functions that were inlined are functions.
-    pub stack: Vec<Arc<str>>,
-    /// The file names of their modules, each once.
-    pub modules: BTreeSet<Arc<str>>,
-    /// Accesses.
-    pub count: Count,
-    /// Calls that allocated.
-    pub allocations: u64,
-    /// Bytes that they asked for.
-    pub allocated_bytes: u64,
-}
 
 /// What one instruction did in one context.
 #[derive(Clone, Copy, Debug)]
@@ -134,14 +117,23 @@ impl TalliedSteps {
 impl StackTally {
     /// Counts for that session.
     pub fn new(session: &Session) -> Self {
+        Self::of(Stacks::new(session), false)
+    }
+
+    /// Counts for a tool that [drains](Self::drain) it; executions where it is told of all accesses.
+    pub(super) fn drained(session: &Session, by_execution: bool) -> Self {
+        Self::of(Stacks::without_blocks(session), by_execution)
+    }
+
+    fn of(stacks: Stacks, by_execution: bool) -> Self {
         Self {
-            stacks: Stacks::new(session),
+            stacks,
             tallied: Vec::new(),
             place_of: FxHashMap::default(),
             near: NearPairs::default(),
             blocks: BlockSteps::default(),
             steps: TalliedSteps::default(),
-            by_execution: false,
+            by_execution,
             chosen: Chosen::default(),
         }
     }
@@ -200,32 +192,30 @@ impl StackTally {
         place
     }
 
-    /// All stacks, those with most accesses first, of equals in alphabetical order. Reads debug information.
-    pub fn rows(&self, names: &Names) -> Vec<StackCount> {
-        let mut tree = NamedTree::new(names, self.stacks.contexts());
-        let mut nodes: FxHashMap<u32, StackCount> = FxHashMap::default();
-        for tallied in &self.tallied {
-            let node = tree.node(CallPlace { context: tallied.context, code: tallied.code });
-            let of_node = nodes.entry(node).or_default();
-            of_node.count += tallied.count;
-            of_node.allocations += tallied.allocations;
-            of_node.allocated_bytes += tallied.allocated_bytes;
+    /// Pairs that are held.
+    pub(super) fn held(&self) -> usize {
+        self.tallied.len().max(self.steps.tallied.len())
+    }
+
+    /// Gives what was counted since the last time, and forgets it; some pairs come more than once.
+    pub(super) fn drain(&mut self, mut act: impl FnMut(Tallied)) {
+        for TalliedStep { context, step, times } in self.steps.tallied.drain(..) {
+            for StepCount { code, count } in self.blocks.counts(step) {
+                let (code, count) = (*code, count.times(times));
+                act(Tallied { context, code, count, allocations: 0, allocated_bytes: 0 });
+            }
         }
-        let mut rows: HashMap<Vec<Arc<str>>, StackCount> = HashMap::with_capacity(nodes.len());
-        for (node, of_node) in nodes {
-            // Functions of several modules may have one name.
-            let (stack, modules) = tree.stack(node);
-            let row = rows.entry(stack).or_default();
-            row.modules.extend(modules);
-            row.count += of_node.count;
-            row.allocations += of_node.allocations;
-            row.allocated_bytes += of_node.allocated_bytes;
-        }
-        let mut rows: Vec<StackCount> =
-            rows.into_iter().map(|(stack, row)| StackCount { stack, ..row }).collect();
-        let most = |row: &StackCount| std::cmp::Reverse(row.count.accesses());
-        rows.sort_by(|a, b| most(a).cmp(&most(b)).then_with(|| a.stack.cmp(&b.stack)));
-        rows
+        self.tallied.drain(..).for_each(act);
+        self.steps.place_of.clear();
+        self.place_of.clear();
+        // Near pairs are places in what was drained.
+        self.steps.near = NearPairs::default();
+        self.near = NearPairs::default();
+    }
+
+    /// Forgets the contexts that no thread is in, once all was drained. The new number of each that is kept.
+    pub(super) fn keep_live(&mut self) -> Vec<Option<ContextId>> {
+        self.stacks.keep_live()
     }
 }
 

@@ -1,6 +1,8 @@
 //! Which rows are shown, by name and module; and names that are near to one that nothing has.
 
-use analysis::stack::StackCount;
+use std::collections::BTreeSet;
+
+use analysis::stack::{CountedStacks, StackId, StackRows};
 use analysis::{AccessRow, PairRow, UnusedRow};
 use probes::name::matches;
 
@@ -57,34 +59,46 @@ impl Choice {
     ///
     /// # Errors
     /// As for [`Self::rows`].
-    pub fn stacks(&self, rows: Vec<StackCount>) -> Result<Vec<StackCount>, String> {
-        let of_module =
-            |glob: &String, row: &StackCount| row.modules.iter().any(|module| matches(glob, module));
-        let named = |glob: &String, row: &StackCount| row.stack.iter().any(|name| matches(glob, name));
-        let is_kept = |row: &StackCount| {
-            self.module.as_ref().is_none_or(|glob| of_module(glob, row))
-                && self.name.as_ref().is_none_or(|glob| named(glob, row))
+    pub fn stacks(&self, counted: CountedStacks) -> Result<StackRows, String> {
+        if self.is_all() {
+            return Ok(counted.all_rows());
+        }
+        let of_module = |counted: &CountedStacks, glob: &str, stack: StackId| {
+            counted.modules(stack).any(|module| matches(glob, module))
         };
-        if rows.is_empty() || rows.iter().any(is_kept) {
-            return Ok(rows.into_iter().filter(is_kept).collect());
+        let named = |counted: &CountedStacks, glob: &str, stack: StackId| {
+            counted.functions(stack).any(|name| matches(glob, name))
+        };
+        let is_kept = |counted: &CountedStacks, stack: StackId| {
+            self.module.as_ref().is_none_or(|glob| of_module(counted, glob, stack))
+                && self.name.as_ref().is_none_or(|glob| named(counted, glob, stack))
+        };
+        let mut all = counted.stacks();
+        if counted.stacks().next().is_none() || all.any(|stack| is_kept(&counted, stack)) {
+            drop(all);
+            return Ok(counted.rows(is_kept));
         }
         if let Some(module) = &self.module
-            && !rows.iter().any(|row| of_module(module, row))
+            && !counted.stacks().any(|stack| of_module(&counted, module, stack))
         {
-            let modules = rows.iter().flat_map(|row| &row.modules).map(|module| &**module);
+            let modules = counted.stacks().flat_map(|stack| counted.modules(stack)).map(|module| &**module);
             return Err(format!(
                 "--module {module}: no stack has a function of it{}",
-                suggestion(&near(module, modules))
+                suggestion(&near(module, distinct(modules)))
             ));
         }
         let Some(name) = &self.name else { return Err("no stack matches".to_owned()) };
-        if let Some(module) = self.module.as_ref().filter(|_| rows.iter().any(|row| named(name, row))) {
+        let is_named = || counted.stacks().any(|stack| named(&counted, name, stack));
+        if let Some(module) = self.module.as_ref().filter(|_| is_named()) {
             return Err(format!(
                 "--name {name}: is in no stack with --module {module}; leave one of them out"
             ));
         }
-        let names = rows.iter().flat_map(|row| &row.stack).map(|function| &**function);
-        Err(format!("--name {name}: no stack has such a function{}", suggestion(&near(name, names))))
+        let names = counted.stacks().flat_map(|stack| counted.functions(stack)).map(|function| &**function);
+        Err(format!(
+            "--name {name}: no stack has such a function{}",
+            suggestion(&near(name, distinct(names)))
+        ))
     }
 
     /// The allocation sites that match.
@@ -134,6 +148,11 @@ impl Choice {
     fn keeps_name(&self, row: &AccessRow) -> bool {
         Self { module: None, ..self.clone() }.keeps_row(row)
     }
+}
+
+/// Each once. Those of stacks are few, and come very often.
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    names.collect()
 }
 
 fn suggestion(near: &[String]) -> String {

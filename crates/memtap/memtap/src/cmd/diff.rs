@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use analysis::stack::{StackCount, StackTally};
+use analysis::stack::{StackCount, StackTable};
 use analysis::{By, ComparedRow, Session, Tally, compared, compared_stacks, has_stacks};
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
@@ -123,10 +123,9 @@ fn stacks(path: &Path, session: &Session) -> Result<Vec<StackCount>> {
             path.display()
         );
     }
-    let mut tally = StackTally::new(session);
     let _reading = Reading::of(session);
-    tally.replay(session, &Selection::default().all_events(), None)?;
-    Ok(tally.rows(session.names()))
+    let counted = StackTable::count(session, &Selection::default().all_events(), None, 0.0)?;
+    Ok(counted.all_rows().named())
 }
 
 /// How much more there may be: `accesses>5%`, `table.stores>1000`.

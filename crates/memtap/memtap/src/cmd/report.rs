@@ -4,10 +4,9 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use analysis::machine::{self, Machine};
-use analysis::stack::{SiteStyle, StackCount, StackTally};
+use analysis::stack::{CountedStacks, SiteStyle, StackFigures, StackId, StackTable, StackTree};
 use analysis::{
     AccessRow, By, Count, PairTally, Session, SortKey, Tally, Tool, Unused, coverage, has_stacks,
 };
@@ -23,7 +22,7 @@ use report::tables::machine::{
 };
 use report::tables::pairs::{pairs_json, pairs_text};
 use report::tables::rows::{Shown, rows_json, rows_text};
-use report::tables::stacks::{stacks_json, stacks_text};
+use report::tables::stacks::{stacks_json, stacks_text, unknown_words};
 use report::tables::unused::{unused_json, unused_text};
 use symbols::Resolver;
 
@@ -36,6 +35,19 @@ use crate::progress::Reading;
 
 /// Rows that people see of a table, unless they ask for more.
 const TOP: usize = 20;
+
+/// Stacks with a smaller part of all accesses are summed, unless one is asked for: at most 100,000 have more.
+const MIN_SHARE: f64 = 0.000_01;
+
+/// A part of a whole: `0.001%` or `0.00001`.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 100.0));
+    let share = number.trim().parse::<f64>().map(|number| number / whole);
+    share
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "a part of all accesses is wanted, as 0.01% or 0.0001".to_owned())
+}
 
 /// What the rows of a table are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -155,6 +167,9 @@ pub(crate) struct Args {
     /// The first N rows [default: 20; with --json all]
     #[arg(long, value_name = "N", help_heading = "What is shown")]
     top: Option<usize>,
+    /// Of --by stack: stacks with less than this part of all accesses are one row (0.001%, 0.00001) [default: 0.001%; with --all 0]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share, help_heading = "What is shown")]
+    min_share: Option<f64>,
     /// All rows: each block on its own, and what is not the program's own, too
     #[arg(long, help_heading = "What is shown")]
     all: bool,
@@ -209,6 +224,9 @@ impl Args {
             }
             Grouping::Initcall => wrong("--by initcall is a table of its own; it has no second kind of rows"),
         };
+        if self.min_share.is_some() && *self.by.as_slice() != [Grouping::Stack] {
+            wrong("--min-share is for --by stack");
+        }
         match *self.by.as_slice() {
             [Grouping::Stack] => Subject::Stack,
             [Grouping::Process] => Subject::Process,
@@ -226,6 +244,11 @@ impl Args {
     fn most(&self) -> usize {
         let usual = if self.json || self.all { usize::MAX } else { TOP };
         self.top.unwrap_or(usual)
+    }
+
+    /// The part of all accesses below which a stack is no row of its own.
+    fn min_share(&self) -> f64 {
+        self.min_share.unwrap_or(if self.all { 0.0 } else { MIN_SHARE })
     }
 
     /// How allocation sites are named.
@@ -554,53 +577,49 @@ fn by_stack(session: &Session, args: &Args) -> Result<ExitCode> {
     if !has_stacks(session) {
         return no_stacks(args);
     }
-    let mut tally = StackTally::new(session);
-    {
+    let counted = {
         let _reading = Reading::of(session);
         let selection = args.selection();
-        tally.replay(session, &selection.all_events(), selection.thread)?;
-    }
-    stack_rows(session, args, tally.rows(session.names()))
+        StackTable::count(session, &selection.all_events(), selection.thread, args.min_share())?
+    };
+    stack_rows(session, args, counted)
 }
 
 /// A machine's accesses by stack of functions.
 fn by_guest_stack(session: &Session, args: &Args) -> Result<ExitCode> {
-    let tree = guest_calls(session, &args.file, &args.guest_program)?;
-    let mut stacks: Vec<Vec<Arc<str>>> = vec![Vec::new()];
-    let mut rows = Vec::new();
-    for node in tree.nodes.iter().skip(1) {
-        let mut stack = stacks[node.caller as usize].clone();
-        stack.push(Arc::clone(&node.name));
-        if node.count.accesses() > 0 {
-            rows.push(StackCount { stack: stack.clone(), count: node.count, ..StackCount::default() });
-        }
+    let calls = guest_calls(session, &args.file, &args.guest_program)?;
+    let mut tree = StackTree::default();
+    let mut stacks = vec![StackId::BEGIN];
+    for node in calls.nodes.iter().skip(1) {
+        let stack = tree.callee(stacks[node.caller as usize], &node.name, None);
+        tree.add(stack, StackFigures { count: node.count, ..StackFigures::default() });
         stacks.push(stack);
     }
-    rows.sort_by_key(|row| std::cmp::Reverse(row.count.accesses()));
-    stack_rows(session, args, rows)
+    stack_rows(session, args, CountedStacks::of(tree, args.min_share()))
 }
 
-/// Writes rows of stacks, which come most accessed first.
-fn stack_rows(session: &Session, args: &Args, mut rows: Vec<StackCount>) -> Result<ExitCode> {
-    match args.sort {
-        SortBy::Accesses => {}
-        SortBy::Loads => rows.sort_by_key(|row| std::cmp::Reverse(row.count.loads)),
-        SortBy::Stores => rows.sort_by_key(|row| std::cmp::Reverse(row.count.stores)),
-        SortBy::Modifies => rows.sort_by_key(|row| std::cmp::Reverse(row.count.modifies)),
-        SortBy::Bytes => rows.sort_by_key(|row| std::cmp::Reverse(row.count.bytes)),
-        SortBy::Size => rows.sort_by_key(|row| std::cmp::Reverse(row.allocated_bytes)),
-        SortBy::Count => rows.sort_by_key(|row| std::cmp::Reverse(row.allocations)),
-        SortBy::Name => rows.sort_by(|a, b| a.stack.cmp(&b.stack)),
-    }
-    let choice = args.choice();
-    let rows = match choice.stacks(rows) {
+/// Writes rows of stacks.
+fn stack_rows(session: &Session, args: &Args, counted: CountedStacks) -> Result<ExitCode> {
+    let mut rows = match args.choice().stacks(counted) {
         Ok(rows) => rows,
         Err(words) => return nothing(args, &words),
     };
+    let figure = |figures: &StackFigures| match args.sort {
+        SortBy::Accesses | SortBy::Name => figures.count.accesses(),
+        SortBy::Loads => figures.count.loads,
+        SortBy::Stores => figures.count.stores,
+        SortBy::Modifies => figures.count.modifies,
+        SortBy::Bytes => figures.count.bytes,
+        SortBy::Size => figures.allocated_bytes,
+        SortBy::Count => figures.allocations,
+    };
+    match args.sort {
+        SortBy::Name => rows.sort_by_name(),
+        _ => rows.rows.sort_by_key(|row| std::cmp::Reverse(figure(&row.figures))),
+    }
     let mut out = Out::stdout();
     if args.json {
-        let shown = rows.len().min(args.most());
-        stacks_json(&rows[..shown], &mut out)?;
+        stacks_json(&rows, args.most(), &mut out)?;
     } else {
         args.begin(session, &mut out)?;
         let look = out.look(args.wide);
@@ -608,6 +627,9 @@ fn stack_rows(session: &Session, args: &Args, mut rows: Vec<StackCount>) -> Resu
     }
     out.finish()?;
     note_problems(session);
+    if let Some(unknown) = &rows.unknown {
+        eprintln!("memtap: note: {}", unknown_words(unknown));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

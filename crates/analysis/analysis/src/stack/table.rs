@@ -1,0 +1,114 @@
+//! Counts by stack of functions, in memory that does not grow with the trace.
+
+use std::ops::Range;
+
+use memref::{Access, Event, ThreadId};
+use symbols::Names;
+use trace_format::{ExecutedFrame, Filter};
+
+use super::names::functions_at;
+use super::rows::CountedStacks;
+use super::sums::{StackLimits, StackSums};
+use super::tally::StackTally;
+use crate::chosen::{self, Chosen, CountsPart};
+use crate::{Error, Moment, Session, Tool};
+
+/// Counts what happened in each stack of functions. A [`StackTally`] counts by context and instruction for a while; then that is
+/// added to the sums by function, and contexts that no thread is in are forgotten. `sums` says which stacks are rows.
+#[derive(Debug)]
+pub struct StackTable {
+    tally: StackTally,
+    sums: StackSums,
+}
+
+impl StackTable {
+    /// Counts what matches a filter; with `only`, of one thread. Stacks with less than such a share of the accesses that are counted
+    /// are summed, and so are more where there is no room for all that have it. Reads the trace once or twice, and debug information.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn count(
+        session: &Session,
+        filter: &Filter,
+        only: Option<ThreadId>,
+        min_share: f64,
+    ) -> Result<CountedStacks, Error> {
+        let mut sums = pass(session, filter, only, StackSums::new(StackLimits::default()))?;
+        if sums.is_incomplete() {
+            sums.count_frequent(min_share);
+            sums = pass(session, filter, only, sums)?;
+        }
+        Ok(sums.counted(min_share))
+    }
+
+    /// Adds what was counted, where that is much.
+    fn relieve(&mut self, at: &Moment<'_>) {
+        if self.sums.is_due(self.tally.held(), self.tally.contexts()) {
+            self.sum(at.resolver.names());
+        }
+    }
+
+    fn sum(&mut self, names: &Names) {
+        let Self { tally, sums } = self;
+        let functions = |code| functions_at(names, code);
+        sums.place(tally.contexts(), &functions);
+        let folded = tally.contexts().holds_folded();
+        tally.drain(|tallied| sums.add(&tallied, folded[tallied.context.0 as usize], &functions));
+        if sums.is_full(tally.contexts()) {
+            sums.renumber(&tally.keep_live());
+        }
+    }
+}
+
+/// Replays once.
+fn pass(
+    session: &Session,
+    filter: &Filter,
+    only: Option<ThreadId>,
+    sums: StackSums,
+) -> Result<StackSums, Error> {
+    let tally = StackTally::drained(session, *filter == Filter::default());
+    let mut table = StackTable { tally, sums };
+    chosen::replay(&mut table, session, filter, only)?;
+    table.sum(session.names());
+    Ok(table.sums)
+}
+
+impl CountsPart for StackTable {
+    fn follows_all(&self) -> bool {
+        self.tally.follows_all()
+    }
+
+    fn chosen(&mut self) -> &mut Chosen {
+        self.tally.chosen()
+    }
+}
+
+impl Tool for StackTable {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        self.tally.accesses(at, accesses)?;
+        self.relieve(at);
+        Ok(())
+    }
+
+    fn takes_executions(&self) -> bool {
+        self.tally.takes_executions()
+    }
+
+    fn executions(
+        &mut self,
+        at: &mut Moment<'_>,
+        frame: &ExecutedFrame,
+        part: Range<usize>,
+    ) -> Result<(), Error> {
+        self.tally.executions(at, frame, part)?;
+        self.relieve(at);
+        Ok(())
+    }
+
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        self.tally.event(at, event)?;
+        self.relieve(at);
+        Ok(())
+    }
+}
