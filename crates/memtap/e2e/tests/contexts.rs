@@ -248,7 +248,8 @@ fn rare_stacks_are_one_row_that_says_how_many_they_are() {
     let trace = recursion();
     let all = shown(&trace, &["--min-share", "0"]);
     let some = shown(&trace, &["--min-share", "1%"]);
-    let accesses = |row: &Value| -> u64 { ["loads", "stores", "modifies"].map(|key| number(row, key)).iter().sum() };
+    let accesses =
+        |row: &Value| -> u64 { ["loads", "stores", "modifies"].map(|key| number(row, key)).iter().sum() };
     let least = trace.number("accesses").div_ceil(100);
     let (frequent, rare): (Vec<&Value>, Vec<&Value>) = all.iter().partition(|row| accesses(row) >= least);
     let (summed, rows) = some.split_last().expect("there is a sum");

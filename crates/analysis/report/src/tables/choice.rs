@@ -73,9 +73,8 @@ impl Choice {
             self.module.as_ref().is_none_or(|glob| of_module(counted, glob, stack))
                 && self.name.as_ref().is_none_or(|glob| named(counted, glob, stack))
         };
-        let mut all = counted.stacks();
-        if counted.stacks().next().is_none() || all.any(|stack| is_kept(&counted, stack)) {
-            drop(all);
+        let is_any_kept = counted.stacks().any(|stack| is_kept(&counted, stack));
+        if is_any_kept || counted.stacks().next().is_none() {
             return Ok(counted.rows(is_kept));
         }
         if let Some(module) = &self.module
