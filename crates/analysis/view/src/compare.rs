@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use analysis::stack::CountedStacks;
 use analysis::{By, ComparedRow, Count, Error, compared, compared_stacks, has_stacks};
 use report::tables::compared::{compared_json, compared_total};
 use serde_json::json;
@@ -114,7 +115,8 @@ fn aligned_stacks(runs: &[PartOfRun<'_>; 2], over: &Arc<AtomicBool>) -> Result<V
         if over.load(Ordering::Relaxed) {
             break;
         }
-        stacks.push(map.stacks(part)?.rows(map.session.names()));
+        let tally = map.stacks(part)?;
+        stacks.push(CountedStacks::of_tally(&tally, map.session.names()).all_rows().named());
     }
     match stacks.as_slice() {
         [before, after] => Ok(compared_stacks(before, after)),

@@ -60,6 +60,20 @@ impl StackTable {
     }
 }
 
+impl CountedStacks {
+    /// What a tally has counted, which holds all of it. Reads debug information.
+    pub fn of_tally(tally: &StackTally, names: &Names) -> Self {
+        let mut sums = StackSums::new(StackLimits::default());
+        let functions = |code| functions_at(names, code);
+        sums.place(tally.contexts(), &functions);
+        let folded = tally.contexts().holds_folded();
+        for tallied in tally.tallied() {
+            sums.add(tallied, folded[tallied.context.0 as usize], &functions);
+        }
+        sums.counted(0.0)
+    }
+}
+
 /// Replays once.
 fn pass(
     session: &Session,
