@@ -68,7 +68,12 @@ impl StackSums {
 
     /// Whether contexts have to be forgotten.
     pub(super) fn is_full(&self, contexts: &Contexts) -> bool {
-        contexts.held() > self.limits.contexts || self.tree.len() > self.limits.stacks
+        contexts.held() > self.limits.contexts || self.is_tree_full()
+    }
+
+    /// Whether stacks have to be left out. In the second pass none come.
+    fn is_tree_full(&self) -> bool {
+        self.least.is_none() && self.tree.len() > self.limits.stacks
     }
 
     /// Whether so much was counted that it has to be added.
@@ -123,12 +128,12 @@ impl StackSums {
     pub(super) fn renumber(&mut self, contexts: &[Option<ContextId>]) {
         let kept = contexts.iter().zip(&self.stack_of).filter(|(context, _)| context.is_some());
         self.stack_of = kept.map(|(_, stack)| *stack).collect();
-        if self.least.is_none() && self.tree.len() > self.limits.stacks {
-            self.leave_out();
-        }
         // What is live may be more than the limits have room for; then they are not reached at once again.
         self.limits.contexts = self.limits.contexts.max(2 * self.stack_of.len());
-        self.limits.stacks = self.limits.stacks.max(2 * self.tree.len());
+        if self.is_tree_full() {
+            self.leave_out();
+            self.limits.stacks = self.limits.stacks.max(2 * self.tree.len());
+        }
     }
 
     /// Whether stacks were left out, so that others may lack accesses that they had before they came back.
@@ -401,6 +406,23 @@ mod tests {
             check(&steps, limits, f64::from(share) / 1000.0);
             check(&steps, StackLimits::default(), f64::from(share) / 1000.0);
         }
+    }
+
+    #[test]
+    fn the_tree_does_not_grow_with_the_trace() {
+        // Always other stacks of three calls: some thousands.
+        let turn = |turn: u32| {
+            let calls = [turn % 97, turn % 89, turn % 83].map(Step::Call);
+            calls.into_iter().chain([Step::Load(turn % 9)]).chain([Step::Return; 3])
+        };
+        let steps: Vec<Step> = (0..5000).flat_map(turn).collect();
+        let limits = StackLimits { pairs: 50, contexts: 40, stacks: 100 };
+        let mut sums = StackSums::new(limits);
+        pass(&steps, &mut sums);
+        // And what is added at once: of each pair and each context as many as an instruction has functions.
+        assert!(sums.tree.len() <= 100 + 2 * (50 + 40) + 10, "{}", sums.tree.len());
+        assert!(sums.is_incomplete());
+        check(&steps, limits, 0.001);
     }
 
     #[test]

@@ -36,10 +36,10 @@ use crate::progress::Reading;
 /// Rows that people see of a table, unless they ask for more.
 const TOP: usize = 20;
 
-/// Stacks with a smaller part of all accesses are summed, unless one is asked for: at most 100,000 have more.
-const MIN_SHARE: f64 = 0.000_01;
+/// Stacks with a smaller part of all accesses are summed, unless one is asked for: a program of fewer than a million has all.
+const MIN_SHARE: f64 = 0.000_001;
 
-/// A part of a whole: `0.001%` or `0.00001`.
+/// A part of a whole: `0.01%` or `0.0001`.
 fn parse_share(text: &str) -> Result<f64, String> {
     let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 100.0));
     let share = number.trim().parse::<f64>().map(|number| number / whole);
@@ -167,7 +167,7 @@ pub(crate) struct Args {
     /// The first N rows [default: 20; with --json all]
     #[arg(long, value_name = "N", help_heading = "What is shown")]
     top: Option<usize>,
-    /// Of --by stack: stacks with less than this part of all accesses are one row (0.001%, 0.00001) [default: 0.001%; with --all 0]
+    /// Of --by stack: stacks with less than this part of all accesses are one row (0.01%, 0.0001) [default: 0.0001%; with --all 0]
     #[arg(long, value_name = "SHARE", value_parser = parse_share, help_heading = "What is shown")]
     min_share: Option<f64>,
     /// All rows: each block on its own, and what is not the program's own, too
