@@ -392,8 +392,9 @@ mod tests {
         let summed = rows.summed.unwrap_or_default();
         assert_eq!(shown + summed.figures.count.loads, all);
         if was_left_out {
+            // Stacks that share a register are what an estimate of so few misses: five times its standard error.
             let error = summed.stacks.abs_diff(expected.len() as u64);
-            assert!(error <= 1 + expected.len() as u64 / 50, "{} of {}", summed.stacks, expected.len());
+            assert!(error <= 6 + expected.len() as u64 / 40, "{} of {}", summed.stacks, expected.len());
         } else {
             assert_eq!((summed.stacks, summed.is_estimated), (expected.len() as u64, false));
         }
