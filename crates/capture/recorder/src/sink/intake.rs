@@ -1,5 +1,5 @@
 //! Buffers of the pool on their way in: each is given to its thread when its turn has come. What their bytes say is read in
-//! `pieces` (blocks that were executed, by workers), `translated` (the same by whoever reads), `values` (the same with bytes) and
+//! `pieces` (blocks that were executed, by workers or whoever reads), `translated` (the same, one after the other), `values` (the same with bytes) and
 //! `records` (one record after the other).
 
 use std::collections::{BTreeMap, VecDeque};
