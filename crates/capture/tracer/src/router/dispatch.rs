@@ -144,15 +144,7 @@ impl SystemCall {
                 }
                 libc::SYS_remap_file_pages => Some(sys::syscall(self.number as usize, self.args)),
                 libc::SYS_pkey_mprotect => {
-                    let result = sys::syscall(self.number as usize, self.args);
-                    if !sys::failed(result) {
-                        code_changes::on_mapping(MappingChange::Protected {
-                            start: a,
-                            len: b,
-                            prot: c as i32,
-                        });
-                    }
-                    Some(result)
+                    Some(self.protected(sys::syscall(self.number as usize, self.args)))
                 }
                 libc::SYS_rt_sigpending => {
                     let result = self.make_described(thread, &Maker::Handler(context.mask));
@@ -234,17 +226,7 @@ impl SystemCall {
                 libc::SYS_munmap => Some(self.munmap(thread)),
                 libc::SYS_mremap => Some(self.mremap(thread)),
                 libc::SYS_brk => Some(self.brk(thread)),
-                libc::SYS_mprotect => {
-                    let result = views::protect(a, b, c as i32);
-                    if !sys::failed(result) {
-                        code_changes::on_mapping(MappingChange::Protected {
-                            start: a,
-                            len: b,
-                            prot: c as i32,
-                        });
-                    }
-                    Some(result)
-                }
+                libc::SYS_mprotect => Some(self.protected(views::protect(a, b, c as i32))),
                 libc::SYS_madvise
                     if matches!(c as i32, libc::MADV_DONTNEED | libc::MADV_FREE | libc::MADV_REMOVE)
                         && pages::is_page_start(a) =>

@@ -125,6 +125,15 @@ impl SystemCall {
         result
     }
 
+    /// mprotect or pkey_mprotect, which was made.
+    pub(crate) fn protected(&self, result: isize) -> isize {
+        let [start, len, prot, ..] = self.args.map(|arg| arg as u64);
+        if !sys::failed(result) {
+            code_changes::on_mapping(MappingChange::Protected { start, len, prot: prot as i32 });
+        }
+        result
+    }
+
     pub(crate) unsafe fn mremap(&self, thread: &mut TracedThread) -> isize {
         let [old, old_len, new_len, ..] = self.args.map(|arg| arg as u64);
         code_changes::on_mapping(MappingChange::Moving { start: old, len: old_len });
