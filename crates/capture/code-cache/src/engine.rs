@@ -73,12 +73,23 @@ pub enum Exit {
     Goto(u64, Mode, Via),
     /// An indirect branch: the target is in the thread's live slot, rcx and rdx are in spills 2 and 3.
     Indirect(Mode),
-    /// The tracer's own function at that address is called.
-    Own(u64),
+    /// The tracer's own function whose address is in the thread's live slot is called.
+    Own,
     /// The checked instruction of that number is about to access a marked line ([`Engine::checked`]).
     Check(u32),
     /// It was executed. Its own address, and where the cache goes on after it.
     Checked(u64, u64),
+}
+
+impl Exit {
+    /// What a reason means that needs no look into the cache.
+    pub fn of_reason(reason: u32) -> Option<Self> {
+        match reason & EXIT_KINDS {
+            EXIT_MISS => MODES.get((reason & !EXIT_KINDS) as usize).map(|&mode| Self::Indirect(mode)),
+            EXIT_STOP => Some(Self::Own),
+            _ => None,
+        }
+    }
 }
 
 /// A trap of the cache.
@@ -120,24 +131,18 @@ struct BlockAt {
     index: u32,
 }
 
-/// What was found last, by address: a program asks for the same few again and again.
-#[derive(Clone, Copy, Debug)]
-struct FoundCode {
-    key: CodeKey,
-    /// 0: none.
-    code: u64,
+/// How often code came to stand elsewhere, or was forgotten, in any cache of the process. Written by who holds the cache, before it
+/// changes.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
+
+/// While this number is the same, what [`Engine::known`] and [`Engine::intercept`] said still holds.
+pub fn changes() -> u32 {
+    CHANGES.load(Ordering::Acquire)
 }
 
-impl FoundCode {
-    const NONE: Self = Self { key: CodeKey { addr: 0, mode: Mode::Record }, code: 0 };
-
-    fn place(key: CodeKey) -> usize {
-        (key.addr ^ key.addr >> 8) as usize % FOUND
-    }
+fn note_change() {
+    CHANGES.fetch_add(1, Ordering::Release);
 }
-
-/// How many are kept.
-const FOUND: usize = 256;
 
 /// The code cache of a process.
 #[derive(Debug)]
@@ -148,15 +153,11 @@ pub struct Engine {
     /// The blocks by their numbers, from [`FIRST_BLOCK`] on.
     by_id: Vec<BlockAt>,
     pub(crate) search: PathSearch,
-    /// Some of `blocks`.
-    found: [FoundCode; FOUND],
     /// Code for addresses with a stop, as if there was none.
     after_stops: BTreeMap<CodeKey, u64>,
     pub(crate) links: Vec<Link>,
     tables: [Option<BranchTable>; 3],
     next_id: u32,
-    /// Functions of the tracer that are called, by their numbers.
-    own: Vec<u64>,
     /// Addresses to which branches in code of that kind always leave the cache.
     pub(crate) stops: BTreeSet<CodeKey>,
     /// Bytes of code of the program that were translated, and blocks: for the tracer's own counters.
@@ -182,12 +183,10 @@ impl Engine {
             blocks: BTreeMap::new(),
             by_id: Vec::new(),
             search: PathSearch::new(),
-            found: [FoundCode::NONE; FOUND],
             after_stops: BTreeMap::new(),
             links: Vec::new(),
             tables: [None, None, None],
             next_id: FIRST_BLOCK,
-            own: Vec::new(),
             stops: BTreeSet::new(),
             translated: TranslatedAmount::NONE,
             task: Task::Addresses,
@@ -221,6 +220,7 @@ impl Engine {
             // SAFETY: only code of the cache looks it up.
             unsafe { table.unmap() };
         }
+        note_change();
         *self = Self::new();
     }
 
@@ -245,13 +245,8 @@ impl Engine {
     }
 
     /// The code for an address, if there is any.
-    pub fn known(&mut self, addr: u64, mode: Mode) -> Option<u64> {
-        let key = CodeKey { addr, mode };
-        let place = self.found.get_mut(FoundCode::place(key))?;
-        if place.key != key || place.code == 0 {
-            *place = FoundCode { key, code: *self.blocks.get(&key)? };
-        }
-        Some(place.code)
+    pub fn known(&self, addr: u64, mode: Mode) -> Option<u64> {
+        self.blocks.get(&CodeKey { addr, mode }).copied()
     }
 
     /// The code for an address, made if it does not exist.
@@ -407,10 +402,6 @@ impl Engine {
         let id = self.next_id;
         let at = self.areas.get(index).ok_or(Untranslatable::Full)?.next;
         let ways = self.tables.get(mode as usize).and_then(Option::as_ref).map_or(0, BranchTable::ways);
-        let own = is_own.then_some(self.own.len() as u32);
-        if own.is_some() {
-            self.own.push(addr);
-        }
         let next_link = self.links.len() as u32;
         let marks = match self.task {
             Task::Check(marks) => Some(marks.base()),
@@ -418,7 +409,7 @@ impl Engine {
         };
         let next_site = self.sites.len() as u32;
         let rotates = marks.is_some() && processor::rotates();
-        let around = Around { mode, id, at, ways, next_link, stop: own, next_site, marks, rotates };
+        let around = Around { mode, id, at, ways, next_link, is_own, next_site, marks, rotates };
         let emitted = loop {
             match emit(plan, &around) {
                 Ok(emitted) => break emitted,
@@ -483,7 +474,7 @@ impl Engine {
 
     /// From now on branches to these addresses lead to other code for them.
     pub(crate) fn replace(&mut self, codes: &BTreeMap<CodeKey, u64>) {
-        self.found = [FoundCode::NONE; FOUND];
+        note_change();
         for (&key, &code) in codes {
             self.blocks.insert(key, code);
             let Some(table) = self.tables.get(key.mode as usize).and_then(Option::as_ref) else { continue };
@@ -520,7 +511,7 @@ impl Engine {
         if gone.is_empty() {
             return;
         }
-        self.found = [FoundCode::NONE; FOUND];
+        note_change();
         for key in gone {
             self.blocks.remove(key);
             self.search.forget(key.addr);
@@ -578,8 +569,7 @@ impl Engine {
                 let link = self.links.get(number as usize)?;
                 Some(Exit::Goto(link.target, link.mode, Via(number)))
             }
-            EXIT_MISS => MODES.get(number as usize).map(|&mode| Exit::Indirect(mode)),
-            EXIT_STOP => self.own.get(number as usize).map(|&addr| Exit::Own(addr)),
+            EXIT_MISS | EXIT_STOP => Exit::of_reason(reason),
             _ if number & CHECK_DONE != 0 => self
                 .sites
                 .get((number & !CHECK_DONE) as usize)

@@ -52,7 +52,7 @@ mod table;
 pub use asked::{Flow, Mode, Task};
 pub use call_site::{CallSite, SPECIAL_INSTRUCTION, SYSTEM_CALL};
 pub use check::{Checked, CheckedAccess};
-pub use engine::{Defined, Engine, Environment, Exit, TranslatedAmount, Trap, Untranslatable, Via};
+pub use engine::{Defined, Engine, Environment, Exit, TranslatedAmount, Trap, Untranslatable, Via, changes};
 pub use marks::{LINE_BYTES, LOADS, Marks, STORES};
 pub use paths::Sample;
 pub use place::{Front, Place, Record};

@@ -309,7 +309,7 @@ mod tests {
     use buffers::flow::{EMBED, ID_BITS};
 
     use super::*;
-    use crate::Defined;
+    use crate::{Defined, changes};
 
     const AT: u64 = 0x40_0000;
     const CALLED: u64 = AT + 0x800;
@@ -399,9 +399,10 @@ mod tests {
     fn what_is_executed_again_and_again_becomes_a_path() {
         let mut program = Program::new();
         let mut engine = program.engine();
-        let before = engine.known(AT, Mode::Record).expect("it is translated");
+        let (before, told) = (engine.known(AT, Mode::Record).expect("it is translated"), changes());
         let words = program.buffer(200);
         lengthen(&mut engine, &mut program, &words);
+        assert_ne!(changes(), told, "who keeps the answer would not find the path");
         assert_eq!(paths(&engine), [AT]);
         let code = engine.known(AT, Mode::Record).expect("it is translated");
         assert_ne!(code, before);
@@ -463,7 +464,9 @@ mod tests {
             assert!(
                 engine.is_of(path, CALLED + 3, CALLED + 4) && !engine.is_of(path, CALLED + 4, CALLED + 9)
             );
+            let told = changes();
             forget(&mut engine);
+            assert_ne!(changes(), told);
             assert_eq!((engine.known(AT, Mode::Record), paths(&engine)), (None, vec![]));
             // What was intercepted stays so.
             lengthen(&mut engine, &mut program, &words);

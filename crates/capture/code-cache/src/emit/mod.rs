@@ -111,8 +111,8 @@ pub(crate) struct Around {
     pub(crate) ways: u64,
     /// The number that the next link will have.
     pub(crate) next_link: u32,
-    /// The number of the tracer's own function that stands there.
-    pub(crate) stop: Option<u32>,
+    /// A function of the tracer's own stands there.
+    pub(crate) is_own: bool,
     /// The number that the next checked instruction will have.
     pub(crate) next_site: u32,
     /// The table of marks, where accesses are checked. Nothing is recorded then, not even how much is executed.
@@ -263,11 +263,13 @@ impl BlockEmitter<'_> {
     fn trap(&mut self) -> Result<Vec<CachedStep>, TooFar> {
         let first = self.plan.steps.first();
         let steps = [CachedStep { offset: first.map_or(0, |step| step.offset), at: 0 }].into();
-        if let Some(stop) = self.around.stop {
-            leave(&mut self.code, EXIT_STOP | stop, true);
+        self.code.store_gs(SPILL_RAX, Gpr::RAX);
+        if self.around.is_own {
+            self.code.number(Gpr::RAX, self.plan.addr);
+            self.code.store_gs(TARGET_AT, Gpr::RAX);
+            leave(&mut self.code, EXIT_STOP, false);
             return Ok(steps);
         }
-        self.code.store_gs(SPILL_RAX, Gpr::RAX);
         let trap = self.code.lea_near(Gpr::RAX);
         self.code.store_gs(TARGET_AT, Gpr::RAX);
         leave(&mut self.code, EXIT_TRAP, false);

@@ -5,8 +5,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// What the tracer does in a process, counted.
 #[derive(Clone, Copy)]
 pub(crate) enum Work {
-    Exits,
-    Lookups,
     Traps,
     TranslationNs,
     Buffers,
@@ -14,7 +12,7 @@ pub(crate) enum Work {
     Paths,
 }
 
-pub(crate) static WORK: [AtomicU64; 7] = [const { AtomicU64::new(0) }; 7];
+pub(crate) static WORK: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
 impl Work {
     pub(crate) fn add(self, count: u64) {

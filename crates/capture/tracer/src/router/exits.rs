@@ -1,10 +1,11 @@
 //! What happens where code leaves the cache by a branch: the gate calls this.
 
+use core::ptr;
+
 use code_cache::{Checked, Exit, FS_SPILL, Mode, SPECIAL_INSTRUCTION, SYSTEM_CALL};
 use tracee::frame::UContext;
 use tracee::sys;
 
-use crate::emit::work::Work;
 use crate::registers::{DIRECTION_FLAG, TRAP_FLAG};
 use crate::router::direct::{self, Made};
 use crate::signal::busy;
@@ -15,37 +16,36 @@ use crate::translate::{context, entry_calls, entry_table, raised, sync, verify};
 use crate::watch::hits::Origin;
 
 /// The cache was left through its gate: where the program goes on.
-fn on_exit(thread: &mut TracedThread, context: &mut UContext, exit: Exit) {
+fn on_exit(thread: &mut TracedThread, regs: &mut x86::Registers, exit: Exit) {
     let Some(live) = thread.translation.live() else { return };
-    Work::Exits.add(1);
+    thread.work.exits.add(1);
     match exit {
         Exit::Goto(target, mode, via) => {
-            context.gregs.rip = target;
+            regs.rip = target;
             if mode != thread.mode() {
-                context::leave(thread, context);
+                context::leave_gate(thread, regs);
             } else if let Some(code) = engine::code_for(thread, target, false) {
                 ENGINE.lock().set_link(via, code);
-                context.gregs.rip = code;
-                verify::resume(thread, context);
+                regs.rip = code;
+                verify::resume(thread, regs, ptr::null_mut());
             }
         }
         Exit::Indirect(mode) => {
-            Work::Lookups.add(1);
+            thread.work.lookups.add(1);
             let target = live.target();
-            let regs = &mut context.gregs;
             (regs.rcx, regs.rdx) = (live.spill(2), live.spill(3));
-            context.gregs.rip = target;
-            if entry_calls::end_hook(thread, context) {
-                context::leave(thread, context);
+            regs.rip = target;
+            if entry_calls::end_hook(thread, regs) {
+                context::leave_gate(thread, regs);
                 return;
             }
             if mode == Mode::Record {
-                sync::returned(thread, context);
+                sync::returned(thread, regs);
                 // SAFETY: the top of the program's stack, where the caller has just left the return address.
-                let return_to = || unsafe { (context.gregs.rsp as *const u64).read_unaligned() };
-                let stop = sync::runs(thread, context, return_to);
+                let return_to = || unsafe { (regs.rsp as *const u64).read_unaligned() };
+                let stop = sync::runs(thread, regs, return_to);
                 if stop != 0 {
-                    ENGINE.lock().intercept(stop, Mode::Record);
+                    engine::intercept(thread, stop, Mode::Record);
                 }
             }
             if PROCESS.owns_code(target) && !entry_table::is_entry(target) {
@@ -55,14 +55,14 @@ fn on_exit(thread: &mut TracedThread, context: &mut UContext, exit: Exit) {
             }
             let indirect = mode == thread.mode();
             if let Some(code) = engine::code_for(thread, target, indirect) {
-                context.gregs.rip = code;
-                verify::resume(thread, context);
+                regs.rip = code;
+                verify::resume(thread, regs, ptr::null_mut());
             }
         }
-        Exit::Own(addr) => {
-            context.gregs.rip = addr;
-            if entry_calls::call(thread, context, addr) {
-                context::leave(thread, context);
+        Exit::Own => {
+            regs.rip = live.target();
+            if entry_calls::call(thread, regs, regs.rip) {
+                context::leave_gate(thread, regs);
             }
         }
         Exit::Check(_) | Exit::Checked(..) => {}
@@ -123,6 +123,11 @@ unsafe extern "C" fn memtap_on_exit(gregs: &mut x86::Registers, reason: u32) {
             keep_stepping(thread, gregs);
             return if is_raised { Handler::Trap } else { Handler::None };
         }
+        if let Some(exit) = Exit::of_reason(reason) {
+            on_exit(thread, gregs, exit);
+            keep_stepping(thread, gregs);
+            return Handler::None;
+        }
         let engine = ENGINE.lock();
         match engine.exit(reason) {
             Some(Exit::Check(number)) => {
@@ -143,11 +148,7 @@ unsafe extern "C" fn memtap_on_exit(gregs: &mut x86::Registers, reason: u32) {
             }
             Some(exit) => {
                 drop(engine);
-                // SAFETY: a context is words, and zeros are a valid one.
-                let mut context: UContext = unsafe { core::mem::zeroed() };
-                context.gregs = *gregs;
-                on_exit(thread, &mut context, exit);
-                *gregs = context.gregs;
+                on_exit(thread, gregs, exit);
             }
             None => {}
         }

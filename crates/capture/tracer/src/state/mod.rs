@@ -2,6 +2,7 @@
 //! here (`thread_signals`, `thread_translation`, ...); what is done with it is in that room.
 
 pub(crate) mod births;
+pub(crate) mod known_code;
 pub(crate) mod process;
 pub(crate) mod settings;
 pub(crate) mod thread;
@@ -11,5 +12,6 @@ pub(crate) mod thread_signals;
 pub(crate) mod thread_system_call;
 pub(crate) mod thread_translation;
 pub(crate) mod thread_watch;
+pub(crate) mod thread_work;
 pub(crate) mod touched;
 pub(crate) mod verify_window;

@@ -15,6 +15,7 @@ use crate::state::thread_signals::ThreadSignals;
 use crate::state::thread_system_call::ThreadSystemCall;
 use crate::state::thread_translation::ThreadTranslation;
 use crate::state::thread_watch::{OwnStack, ThreadWatch};
+use crate::state::thread_work::ThreadWork;
 use crate::state::verify_window::VerifyWindow;
 
 /// Bytes of a thread's signal stack. A frame with AMX state takes 11 KiB, faults nest twice, and an unoptimised build of
@@ -143,6 +144,7 @@ pub(crate) struct TracedThread {
     pub(crate) protection: ThreadProtection,
     pub(crate) watch: ThreadWatch,
     pub(crate) translation: ThreadTranslation,
+    pub(crate) work: ThreadWork,
     /// What of it is compared with stepping.
     pub(crate) window: VerifyWindow,
     /// The context that it goes on with, while it waits to be let go (`stop::park`); null otherwise.
@@ -196,6 +198,12 @@ impl TracedThread {
         let first = some(PROCESS.threads.load(Ordering::Acquire) as *mut TracedThread);
         // SAFETY: states are never unmapped, and `next` never changes once a state is in the list.
         core::iter::successors(first, move |&thread| some(unsafe { (*thread).next }))
+    }
+
+    /// What the threads did that have a state, or had one.
+    pub(crate) fn all_work() -> impl Iterator<Item = &'static ThreadWork> {
+        // SAFETY: states are never unmapped, and this of them is only written through atomics.
+        Self::all().map(|thread| unsafe { &(*thread).work })
     }
 
     /// Pid and tid of whoever has a state.
@@ -294,6 +302,7 @@ impl TracedThread {
             protection: ThreadProtection::NEW,
             watch: ThreadWatch::new(),
             translation: ThreadTranslation::NONE,
+            work: ThreadWork::default(),
             window: VerifyWindow::NONE,
             parked: AtomicPtr::new(core::ptr::null_mut()),
         };

@@ -4,6 +4,8 @@ use buffers::flow::Live;
 use memref::{AllocationFunction, AllocationKind, BlockKind, SyncFunction, SyncKind};
 use tracee::frame::SigInfo;
 
+use crate::state::known_code::KnownCodes;
+
 const HOOKS: usize = 8;
 
 /// A call that reads items from a stream, or writes them.
@@ -87,6 +89,8 @@ pub(crate) struct ThreadTranslation {
     pub(crate) running: bool,
     /// The number of its next buffer.
     pub(crate) sequence: u32,
+    /// What the cache said last.
+    pub(crate) known: KnownCodes,
     /// Where in the cache the present system call was made.
     pub(crate) call: u64,
     /// It runs under the trap flag to the next instruction of the program, with signals waiting.
@@ -132,6 +136,7 @@ impl ThreadTranslation {
         live: core::ptr::null(),
         running: false,
         sequence: 0,
+        known: KnownCodes::NONE,
         call: 0,
         stepping: false,
         kicked: false,

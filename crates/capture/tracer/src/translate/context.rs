@@ -9,6 +9,7 @@ use buffers::flow::Live;
 use code_cache::Place;
 use tracee::frame::UContext;
 
+use crate::signal::delivery;
 use crate::state::process::PROCESS;
 use crate::state::thread::{NATIVE_CALL, TracedThread};
 use crate::stop::park;
@@ -108,15 +109,22 @@ fn enter_as(thread: &mut TracedThread, context: &mut UContext, is_fault: bool) -
 
 /// Lets a context go on in the cache.
 pub(crate) fn leave(thread: &mut TracedThread, context: &mut UContext) {
-    if !thread.translation.running
-        || thread.translation.own_call.is_some()
-        || PROCESS.owns_code(context.gregs.rip)
-    {
+    let vectors = delivery::vector_state(context);
+    go_on(thread, &mut context.gregs, vectors);
+}
+
+/// Lets a thread go on in the cache that has left it by the gate.
+pub(crate) fn leave_gate(thread: &mut TracedThread, regs: &mut x86::Registers) {
+    go_on(thread, regs, core::ptr::null_mut());
+}
+
+fn go_on(thread: &mut TracedThread, regs: &mut x86::Registers, vectors: *mut u8) {
+    if !thread.translation.running || thread.translation.own_call.is_some() || PROCESS.owns_code(regs.rip) {
         return;
     }
-    if let Some(code) = engine::code_for(thread, context.gregs.rip, false) {
-        context.gregs.rip = code;
-        verify::resume(thread, context);
+    if let Some(code) = engine::code_for(thread, regs.rip, false) {
+        regs.rip = code;
+        verify::resume(thread, regs, vectors);
     }
 }
 

@@ -87,9 +87,22 @@ impl code_cache::Environment for Around {
     }
 }
 
+/// From now on indirect branches from code of that kind to that address leave the cache.
+pub(crate) fn intercept(thread: &mut TracedThread, addr: u64, mode: Mode) {
+    let known = &mut thread.translation.known;
+    if !known.is_stop(addr, mode) {
+        let mut engine = ENGINE.lock();
+        engine.intercept(addr, mode);
+        known.note_stop(addr, mode);
+    }
+}
+
 /// Code for an address of the program; `None` where there can be none: the program goes on natively.
 pub(crate) fn code_for(thread: &mut TracedThread, addr: u64, indirect: bool) -> Option<u64> {
     let mode = thread.mode();
+    if !indirect && let Some(code) = thread.translation.known.code(addr, mode) {
+        return Some(code);
+    }
     let mut around = Around { mode };
     let result = {
         let mut engine = ENGINE.lock();
@@ -97,7 +110,10 @@ pub(crate) fn code_for(thread: &mut TracedThread, addr: u64, indirect: bool) -> 
             return Some(addr);
         }
         let is_new = match engine.known(addr, mode) {
-            Some(code) if !indirect => return Some(code),
+            Some(code) if !indirect => {
+                thread.translation.known.note_code(addr, mode, code);
+                return Some(code);
+            }
             known => known.is_none(),
         };
         let start = (is_new && TRANSLATED.fetch_add(1, Ordering::Relaxed) % TIMED_OF == TIMED_OF / 2)

@@ -6,7 +6,6 @@ use core::sync::atomic::Ordering;
 use buffers::Record;
 use code_cache::Mode;
 use memref::{AllocationKind, BlockKind, GapReason, MarkerKind, VirtAddr};
-use tracee::frame::UContext;
 use tracee::sys;
 use tracee::text::Text;
 
@@ -18,7 +17,7 @@ use crate::recording::control;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::state::thread_translation::{Hook, OwnCall, StreamCall};
-use crate::translate::engine::{Around, ENGINE};
+use crate::translate::engine::{self, Around, ENGINE};
 use crate::translate::entry_table::{self, EntryKind};
 use crate::translate::sync;
 use crate::watch::hits::{self, Origin};
@@ -28,16 +27,15 @@ fn word(addr: u64) -> u64 {
     unsafe { (addr as *const u64).read_unaligned() }
 }
 
-/// The program calls a function of ours, or one that is an entry itself. `false`: the context says where in the cache it
+/// The program calls a function of ours, or one that is an entry itself. `false`: its address says where in the cache it
 /// goes on, or that it goes on natively.
-pub(crate) fn call(thread: &mut TracedThread, context: &mut UContext, addr: u64) -> bool {
+pub(crate) fn call(thread: &mut TracedThread, regs: &mut x86::Registers, addr: u64) -> bool {
     let Some(entry) = entry_table::find(addr) else { return true };
-    let regs = context.gregs;
     let return_to = word(regs.rsp);
     match entry.kind {
         EntryKind::Control(what) => {
-            context.gregs.rip = return_to;
-            context.gregs.rsp += 8;
+            regs.rip = return_to;
+            regs.rsp += 8;
             let site = call_site(return_to);
             match what {
                 0 => control::start(thread, site, MarkerKind::Start),
@@ -65,25 +63,25 @@ pub(crate) fn call(thread: &mut TracedThread, context: &mut UContext, addr: u64)
                 thread.translation.noted_at = regs.rsp;
             }
         }
-        EntryKind::Allocator(call) => hook(thread, context, call, return_to),
+        EntryKind::Allocator(call) => hook(thread, regs, call, return_to),
         EntryKind::Raises => raised(thread),
         EntryKind::Sync(action) if thread.mode() == Mode::Record => {
-            for stop in sync::call(thread, context, action, return_to) {
+            for stop in sync::call(thread, regs, action, return_to) {
                 if stop != 0 {
-                    ENGINE.lock().intercept(stop, Mode::Record);
+                    engine::intercept(thread, stop, Mode::Record);
                 }
             }
         }
         EntryKind::Block(function, _) if thread.mode() == Mode::Record => {
             // SAFETY: one of ours, which gets the program's arguments; the thread runs in the cache.
-            unsafe { call_in_place(thread, context, function, entry_table::real_of(entry), return_to) };
+            unsafe { call_in_place(thread, regs, function, entry_table::real_of(entry), return_to) };
             return true;
         }
-        EntryKind::Stream(kind) if thread.mode() == Mode::Record => stream(thread, &regs, kind, return_to),
+        EntryKind::Stream(kind) if thread.mode() == Mode::Record => stream(thread, regs, kind, return_to),
         EntryKind::Block(..) | EntryKind::Stream(_) | EntryKind::Sync(_) | EntryKind::Plain => {}
     }
-    context.gregs.rip = entry_table::real_of(entry);
-    if context.gregs.rip == 0 {
+    regs.rip = entry_table::real_of(entry);
+    if regs.rip == 0 {
         sys::complain(b"memtap: no library has a function named ");
         sys::complain(entry.name.to_bytes());
         sys::complain(b"; the program can't go on\n");
@@ -95,7 +93,7 @@ pub(crate) fn call(thread: &mut TracedThread, context: &mut UContext, addr: u64)
     }
     let code = ENGINE.lock().code_after(addr, mode, &mut Around { mode });
     match code {
-        Ok(code) => context.gregs.rip = code,
+        Ok(code) => regs.rip = code,
         Err(_) => thread.emit_gap(GapReason::LostControl, 1, addr, b"no room for translated code"),
     }
     false
@@ -104,31 +102,30 @@ pub(crate) fn call(thread: &mut TracedThread, context: &mut UContext, addr: u64)
 /// Runs a function of ours as the one that the program calls: it returns to the program.
 ///
 /// # Safety
-/// The function is an implementation of an entry point, and the context is that of a call of it.
+/// The function is an implementation of an entry point, and the registers are those of a call of it.
 unsafe fn call_in_place(
     thread: *mut TracedThread,
-    context: &mut UContext,
+    regs: &mut x86::Registers,
     function: unsafe extern "C" fn(),
     real: u64,
     return_to: u64,
 ) {
     type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64;
-    let regs = context.gregs;
     // SAFETY: the caller's thread. It is used by the function, too, which finds it by itself: not while we do.
     unsafe {
         let (silent, allocating) = ((*thread).calls.silent, (*thread).calls.allocating);
-        (*thread).watch.before = context.gregs;
+        (*thread).watch.before = *regs;
         // The address of a call's last byte, with the stack as it was before.
         (*thread).watch.before.rip = return_to.wrapping_sub(1);
         (*thread).watch.before.rsp = regs.rsp + 8;
-        let call = OwnCall { gregs: x86::Registers { rip: real, ..regs }, silent, allocating };
+        let call = OwnCall { gregs: x86::Registers { rip: real, ..*regs }, silent, allocating };
         (*thread).translation.own_call = Some(call);
         core::sync::atomic::compiler_fence(Ordering::SeqCst);
         let function: Function = core::mem::transmute(function);
         let result = function(regs.rdi, regs.rsi, regs.rdx, regs.rcx, regs.r8, return_to);
         core::sync::atomic::compiler_fence(Ordering::SeqCst);
         (*thread).translation.own_call = None;
-        (context.gregs.rax, context.gregs.rip, context.gregs.rsp) = (result, return_to, regs.rsp + 8);
+        (regs.rax, regs.rip, regs.rsp) = (result, return_to, regs.rsp + 8);
     }
 }
 
@@ -199,12 +196,11 @@ fn push(thread: &mut TracedThread, hook: Hook) {
             thread.calls.silent += 1;
             Mode::Silent
         };
-        ENGINE.lock().intercept(hook.return_to, mode);
+        engine::intercept(thread, hook.return_to, mode);
     }
 }
 
-fn hook(thread: &mut TracedThread, context: &UContext, call: AllocatorCall, return_to: u64) {
-    let regs = context.gregs;
+fn hook(thread: &mut TracedThread, regs: &x86::Registers, call: AllocatorCall, return_to: u64) {
     if thread.mode() != Mode::Record {
         return;
     }
@@ -249,26 +245,25 @@ fn hook(thread: &mut TracedThread, context: &UContext, call: AllocatorCall, retu
 }
 
 /// The return of a function that is one event, and of those that went on in it.
-pub(crate) fn end_hook(thread: &mut TracedThread, context: &mut UContext) -> bool {
+pub(crate) fn end_hook(thread: &mut TracedThread, regs: &x86::Registers) -> bool {
     let mut has_ended = false;
-    while end_one(thread, context) {
+    while end_one(thread, regs) {
         has_ended = true;
     }
     has_ended
 }
 
-fn end_one(thread: &mut TracedThread, context: &mut UContext) -> bool {
-    let regs = &context.gregs;
+fn end_one(thread: &mut TracedThread, regs: &x86::Registers) -> bool {
     if !last(thread).is_some_and(|hook| hook.return_to == regs.rip && hook.rsp == regs.rsp) {
         return false;
     }
     let Some(hook) = pop(thread) else { return false };
     thread_buffers::settle(thread);
-    let block = context.gregs.rax;
+    let block = regs.rax;
     if let Some(StreamCall { kind, addr, item_bytes }) = hook.stream {
         let mut touched = thread.watch.streamed.take();
         if PROCESS.is_recording() && thread.calls.silent == 0 {
-            thread.watch.before = x86::Registers { rip: hook.return_to.wrapping_sub(1), ..context.gregs };
+            thread.watch.before = x86::Registers { rip: hook.return_to.wrapping_sub(1), ..*regs };
             let (dst, src) = if kind == BlockKind::Fill { (addr, 0) } else { (0, addr) };
             let bytes = hits::BlockBytes { dst, src, len: block.wrapping_mul(item_bytes) as usize };
             let ip = call_site(hook.return_to);

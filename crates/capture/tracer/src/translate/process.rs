@@ -12,6 +12,7 @@ use crate::emit::work::WORK;
 use crate::memory::{code_ranges, code_views, program_writes};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::state::thread_work::ThreadWork;
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::{code_changes, entry_table, translated_thread};
 use crate::watch::watchpoints;
@@ -58,9 +59,10 @@ pub(crate) fn tell_work(thread: &mut TracedThread) {
     tell("blocks translated", translated.blocks);
     tell("bytes of code translated", translated.program_bytes);
     tell("bytes of the code cache", cache);
+    let sum = |count: fn(&ThreadWork) -> u64| TracedThread::all_work().map(count).sum();
+    tell("exits of the cache", sum(|work| work.exits.get()));
+    tell("targets not found by look-up", sum(|work| work.lookups.get()));
     let names = [
-        "exits of the cache",
-        "targets not found by look-up",
         "instructions left to the tracer",
         "nanoseconds of translating",
         "buffers",
@@ -77,6 +79,7 @@ pub(crate) fn forget_work() {
     for word in &WORK {
         word.store(0, Ordering::Relaxed);
     }
+    TracedThread::all_work().for_each(ThreadWork::forget);
     ENGINE.lock().forget_counts();
 }
 

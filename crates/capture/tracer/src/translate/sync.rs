@@ -8,7 +8,6 @@ use core::ffi::CStr;
 
 use buffers::Record;
 use memref::{SyncFunction, SyncKind, VirtAddr};
-use tracee::frame::UContext;
 use tracee::lock::{Guard, Lock};
 
 use crate::events::call_site::call_site;
@@ -135,6 +134,8 @@ enum Runs {
 
 pub(crate) struct Bodies {
     list: [NotedFunction; BODIES],
+    /// Places from here on are free.
+    used: usize,
 }
 
 /// A function that the program handed over to be run; of a free place the address is zero.
@@ -148,7 +149,7 @@ impl NotedFunction {
     const NONE: Self = Self { addr: 0, runs: Runs::Nothing };
 }
 
-static BODY: Lock<Bodies> = Lock::new(Bodies { list: [NotedFunction::NONE; BODIES] });
+static BODY: Lock<Bodies> = Lock::new(Bodies::NONE);
 
 /// Held during a fork: no other thread is looking something up, which the child would wait for.
 pub(crate) fn hold() -> Guard<'static, Bodies> {
@@ -156,6 +157,8 @@ pub(crate) fn hold() -> Guard<'static, Bodies> {
 }
 
 impl Bodies {
+    const NONE: Self = Self { list: [NotedFunction::NONE; BODIES], used: 0 };
+
     fn add(&mut self, function: u64, runs: Runs) -> Option<usize> {
         if runs == Runs::Task
             && let Some(known) =
@@ -165,6 +168,7 @@ impl Bodies {
         }
         let index = self.list.iter().position(|noted| noted.runs == Runs::Nothing)?;
         *self.list.get_mut(index)? = NotedFunction { addr: function, runs };
+        self.used = self.used.max(index + 1);
         Some(index)
     }
 
@@ -172,13 +176,18 @@ impl Bodies {
         if let Some(place) = self.list.get_mut(index) {
             *place = NotedFunction::NONE;
         }
+        while let Some(last) = self.used.checked_sub(1)
+            && self.list.get(last).is_some_and(|noted| noted.runs == Runs::Nothing)
+        {
+            self.used = last;
+        }
     }
 
     /// What a branch to `function` with this first argument runs: of several the region that began last.
     fn find(&self, function: u64, argument: u64) -> Option<Runs> {
         let mut found = None;
         let is_it = |noted: &&NotedFunction| noted.addr == function && noted.runs != Runs::Nothing;
-        for &NotedFunction { runs, .. } in self.list.iter().filter(is_it) {
+        for &NotedFunction { runs, .. } in self.list.iter().take(self.used).filter(is_it) {
             match (runs, found) {
                 (Runs::Region { data, .. }, _) if data != argument => {}
                 (Runs::Region { team, .. }, Some(Runs::Region { team: other, .. })) if team < other => {}
@@ -191,7 +200,7 @@ impl Bodies {
 
 /// The process is not recorded any more.
 pub(crate) fn forget() {
-    *BODY.lock() = Bodies { list: [NotedFunction::NONE; BODIES] };
+    *BODY.lock() = Bodies::NONE;
 }
 
 fn tell(thread: &mut TracedThread, kind: SyncKind, function: SyncFunction, object: u64, ip: u64) {
@@ -221,12 +230,16 @@ fn push(thread: &mut TracedThread, pending: OpenCall) -> u64 {
 }
 
 /// The program calls a function that synchronises, and will return to `return_to`.
-pub(crate) fn call(thread: &mut TracedThread, context: &UContext, action: Action, return_to: u64) -> Stops {
+pub(crate) fn call(
+    thread: &mut TracedThread,
+    regs: &x86::Registers,
+    action: Action,
+    return_to: u64,
+) -> Stops {
     use SyncKind as K;
     if thread.calls.silent > 0 {
         return [0; 2];
     }
-    let regs = context.gregs;
     let (object, second) = (regs.rdi, regs.rsi);
     let ip = call_site(return_to);
     let rsp = regs.rsp + 8;
@@ -292,10 +305,10 @@ pub(crate) fn call(thread: &mut TracedThread, context: &UContext, action: Action
     [push(thread, pending), stop]
 }
 
-/// A branch that left the cache goes to the context's address: the return of such a call, or of a body.
-pub(crate) fn returned(thread: &mut TracedThread, context: &UContext) {
+/// A branch that left the cache goes to that address: the return of such a call, or of a body.
+pub(crate) fn returned(thread: &mut TracedThread, regs: &x86::Registers) {
     use SyncKind as K;
-    let (rip, rsp) = (context.gregs.rip, context.gregs.rsp);
+    let (rip, rsp) = (regs.rip, regs.rsp);
     let calls = &thread.translation.calls;
     let list = calls.list.get(..calls.len).unwrap_or(&[]);
     let Some(index) = list.iter().rposition(|call| call.return_to == rip && call.rsp == rsp) else { return };
@@ -305,12 +318,12 @@ pub(crate) fn returned(thread: &mut TracedThread, context: &UContext) {
     match call.after {
         After::Nothing => {}
         After::Tell(kind, function, good) => {
-            if good.is(context.gregs.rax) {
+            if good.is(regs.rax) {
                 tell(thread, kind, function, object, ip);
             }
         }
         After::Waited { lock } => {
-            if context.gregs.rax as i32 == 0 {
+            if regs.rax as i32 == 0 {
                 tell(thread, K::Acquire, SyncFunction::Condition, object, ip);
             }
             tell(thread, K::Lock, SyncFunction::Condition, lock, ip);
@@ -330,7 +343,7 @@ pub(crate) fn returned(thread: &mut TracedThread, context: &UContext) {
             tell(thread, K::Acquire, SyncFunction::Once, object, ip);
         }
         After::CopyStart => {
-            if context.gregs.rax != 0 {
+            if regs.rax != 0 {
                 omp(thread, K::Acquire, object, ip);
             }
         }
@@ -339,11 +352,11 @@ pub(crate) fn returned(thread: &mut TracedThread, context: &UContext) {
     }
 }
 
-/// A branch that left the cache goes to the context's address: it may run a function that was noted. `return_to` is on top of the
+/// A branch that left the cache goes to that address: it may run a function that was noted. `return_to` is on top of the
 /// stack. Returns the address to which branches must leave the cache from now on; zero: none.
-pub(crate) fn runs(thread: &mut TracedThread, context: &UContext, return_to: impl FnOnce() -> u64) -> u64 {
-    let target = context.gregs.rip;
-    let Some(runs) = BODY.lock().find(target, context.gregs.rdi) else { return 0 };
+pub(crate) fn runs(thread: &mut TracedThread, regs: &x86::Registers, return_to: impl FnOnce() -> u64) -> u64 {
+    let target = regs.rip;
+    let Some(runs) = BODY.lock().find(target, regs.rdi) else { return 0 };
     let (object, after) = match runs {
         Runs::Nothing => return 0,
         Runs::Region { team, .. } => {
@@ -357,7 +370,7 @@ pub(crate) fn runs(thread: &mut TracedThread, context: &UContext, return_to: imp
         }
         Runs::Once { control } => (control, After::Routine),
     };
-    let rsp = context.gregs.rsp + 8;
+    let rsp = regs.rsp + 8;
     push(thread, OpenCall { return_to: return_to(), rsp, object, ip: target, after })
 }
 
@@ -378,7 +391,7 @@ mod tests {
 
     #[test]
     fn bodies_are_told_apart_by_their_data() {
-        let mut bodies = Bodies { list: [NotedFunction::NONE; BODIES] };
+        let mut bodies = Bodies::NONE;
         let outer = bodies.add(0x10, Runs::Region { data: 1, team: 8 }).expect("room");
         bodies.add(0x10, Runs::Region { data: 2, team: 16 });
         bodies.add(0x10, Runs::Region { data: 1, team: 24 });
@@ -387,6 +400,11 @@ mod tests {
         assert!(bodies.find(0x10, 3).is_none() && bodies.find(0x20, 1).is_none());
         bodies.remove(outer);
         assert!(bodies.add(0x30, Runs::Task) == Some(outer) && bodies.add(0x30, Runs::Task) == Some(outer));
+        assert!(bodies.find(0x30, 0) == Some(Runs::Task) && bodies.used == 3);
+        (1..3).for_each(|index| bodies.remove(index));
+        assert!(bodies.used == 1 && bodies.find(0x10, 1).is_none());
+        bodies.remove(outer);
+        assert_eq!(bodies.used, 0);
         assert!(Good::Locked.is(libc::EOWNERDEAD as u64) && !Good::Zero.is(1) && Good::NotZero.is(1));
     }
 }

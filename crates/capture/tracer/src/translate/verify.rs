@@ -72,14 +72,14 @@ pub(crate) fn on_buffer(thread: &mut TracedThread, context: &mut UContext) {
     }
 }
 
-/// The thread is about to go on in the cache, at a block's start. The context is the program's but for the address.
-pub(crate) fn resume(thread: &mut TracedThread, context: &mut UContext) {
+/// The thread is about to go on in the cache, at a block's start. The registers are the program's but for the address; `vectors`: the
+/// state of the others as the kernel saved it, or null.
+pub(crate) fn resume(thread: &mut TracedThread, regs: &mut x86::Registers, vectors: *mut u8) {
     if thread.window.left == 0 && !thread.window.is_open {
         return;
     }
-    let rip = context.gregs.rip;
-    let front = ENGINE.lock().front(rip).filter(|front| front.is_start);
-    if context.gregs.rflags & TRAP_FLAG != 0 && !thread.translation.is_stepping() {
+    let front = ENGINE.lock().front(regs.rip).filter(|front| front.is_start);
+    if regs.rflags & TRAP_FLAG != 0 && !thread.translation.is_stepping() {
         // The program steps itself.
         thread.window.oracle = None;
         thread.window.left = 0;
@@ -96,16 +96,15 @@ pub(crate) fn resume(thread: &mut TracedThread, context: &mut UContext) {
     // The gate's own last instruction is stepped, so that the trap comes before the block's first one. The return from
     // a handler is not.
     if thread.busy == 0 && front.is_instruction && !front.is_trap {
-        let regs = context.gregs;
-        let step = observe(thread, context, regs, None);
-        if must_stop(step, &regs) {
+        let step = observe(thread, regs.rip, *regs, vectors, None);
+        if must_stop(step, regs) {
             thread.window.left = 0;
             finish(thread);
             return;
         }
     }
     thread.window.is_stepping = true;
-    context.gregs.rflags |= TRAP_FLAG;
+    regs.rflags |= TRAP_FLAG;
 }
 
 /// What a trap by the trap flag was to a window.
@@ -184,7 +183,7 @@ pub(crate) fn on_step(thread: &mut TracedThread, info: &SigInfo, context: &mut U
         if let (Some(register), Some(live)) = (front.borrowed, thread.translation.live()) {
             regs.set_number(register, live.spill(0));
         }
-        let step = observe(thread, context, regs, None);
+        let step = observe(thread, regs.rip, regs, delivery::vector_state(context), None);
         let ends = must_stop(step, &regs);
         let is_long =
             step == Some(StepKind::Repeated) && (thread.window.left == 0 || thread.window.is_full());
@@ -222,15 +221,15 @@ fn hide_flag(thread: &mut TracedThread, context: &UContext) {
     }
 }
 
-/// Keeps aside what the instruction that the thread is about to execute will access. `addr`: where it is in the program,
-/// if the context does not stand at its copy.
+/// Keeps aside what the instruction that the thread is about to execute at `rip` will access. `addr`: where it is in the program,
+/// if that is not its copy.
 fn observe(
     thread: &mut TracedThread,
-    context: &UContext,
+    rip: u64,
     mut regs: x86::Registers,
+    vectors: *mut u8,
     addr: Option<u64>,
 ) -> Option<StepKind> {
-    let rip = context.gregs.rip;
     let ip = addr.or_else(|| program_address(rip))?;
     regs.rip = ip;
     let (oracle, executed) = (thread.window.oracle?, thread.window.executed);
@@ -240,7 +239,7 @@ fn observe(
     let window = &mut thread.window;
     // SAFETY: the cache has read the instruction from there; the state is that of the signal frame, or null.
     let step = unsafe {
-        oracle.observe(&regs, delivery::vector_state(context), tls::fs_base(), |operand| {
+        oracle.observe(&regs, vectors, tls::fs_base(), |operand| {
             let (addr, kind) = (operand.addr, operand.kind);
             let size = operand.len.min(u16::MAX.into()) as u16;
             window.put(base + accesses, Expected { ip, addr, executed, size, kind, known: 0 });
@@ -327,7 +326,7 @@ pub(crate) fn before_special(thread: &mut TracedThread, context: &mut UContext, 
     }
     if thread.window.is_open {
         let regs = context.gregs;
-        observe(thread, context, regs, Some(addr));
+        observe(thread, context.gregs.rip, regs, delivery::vector_state(context), Some(addr));
     }
 }
 

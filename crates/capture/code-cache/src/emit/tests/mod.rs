@@ -28,13 +28,13 @@ struct Form<'a> {
     at: u64,
     mode: Mode,
     task: Task,
-    stop: Option<u32>,
+    is_own: bool,
     rotates: bool,
 }
 
 /// A block that records addresses.
 fn recorded(bytes: &[u8]) -> Form<'_> {
-    Form { bytes, at: LOW, mode: Mode::Record, task: Task::Addresses, stop: None, rotates: true }
+    Form { bytes, at: LOW, mode: Mode::Record, task: Task::Addresses, is_own: false, rotates: true }
 }
 
 /// A block that neither records nor counts: the program's own instructions, and what stands for them.
@@ -50,7 +50,7 @@ fn around(addr: u64) -> Around {
         at: addr - 0x10_0000,
         ways: 0x7e41_0008,
         next_link: 7,
-        stop: None,
+        is_own: false,
         next_site: 3,
         marks: None,
         rotates: true,
@@ -64,12 +64,12 @@ impl Form<'_> {
         let task = (self.mode == Mode::Record).then_some(self.task);
         let planned = Plan::new(self.at, &bytes, MAX_INSTRUCTIONS, (task, Flow::Accesses), |_| false);
         let mut plan = planned.expect("it is code");
-        if self.stop.is_some() {
+        if self.is_own {
             plan.make_special();
         }
         let around = Around {
             mode: self.mode,
-            stop: self.stop,
+            is_own: self.is_own,
             marks: matches!(self.task, Task::Check(_)).then_some(0x5000_0000),
             rotates: self.rotates,
             ..around(self.at)
@@ -601,10 +601,12 @@ fn what_the_tracer_executes_is_a_trap() {
         int3",
     );
     // a function of the tracer's own
-    Form { stop: Some(5), ..recorded(&[0x90]) }.check(
+    Form { is_own: true, ..recorded(&[0x90]) }.check(
         "
         mov gs:[spill_rax], rax
-        mov eax, 0x80000005
+        mov rax, 0x400000
+        mov gs:[target], rax
+        mov eax, 0x80000000
         jmp gs:[gate]",
     );
 }
