@@ -63,7 +63,7 @@ pub(crate) fn guest_places<'a>(trace: &Trace, programs: &'a [GuestProgram]) -> R
     let places = ProgramPlaces::find(trace, programs)?;
     for program in places.unplaced() {
         let shown = program.module().path().display();
-        eprintln!(
+        say!(
             "memtap: {shown}: where this code lay is not known: it did not execute, too little of it was recorded, or \
              another file that is given has the same"
         );
@@ -85,7 +85,7 @@ pub(crate) fn tell_what_is_missing() -> bool {
     let mut lacking = false;
     for trace in OPENED.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
         if let Some(lacks) = report::lacks(&trace) {
-            eprintln!("memtap: {}: {lacks}", trace.path().display());
+            say!("memtap: {}: {lacks}", trace.path().display());
             lacking = true;
         }
     }

@@ -1,5 +1,13 @@
 //! memtap: the command line. One command a file under `cmd`; this is only their table.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stderr)]
+
+/// Says a line to people, on standard error. Where nobody reads that any more (`2>&1 | head`), memtap goes on; `eprintln!` would panic.
+macro_rules! say {
+    ($($words:tt)+) => {
+        crate::output::say(format_args!($($words)+))
+    };
+}
 
 mod cmd {
     pub(crate) mod analysis_args;
@@ -207,7 +215,7 @@ fn main() -> ExitCode {
         if output::is_reader_gone(&error) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("memtap: {}", output::error_line(&error));
+        say!("memtap: {}", output::error_line(&error));
         ExitCode::FAILURE
     });
     if strict && lacking && status == ExitCode::SUCCESS { ExitCode::FAILURE } else { status }

@@ -1,5 +1,6 @@
 //! Standard output: buffered, and quiet where the reader has seen enough; and what is said beside the results.
 
+use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use analysis::Session;
@@ -114,10 +115,15 @@ pub(crate) fn error_line(error: &anyhow::Error) -> String {
     line
 }
 
+/// Writes the line of `say!`.
+pub(crate) fn say(words: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{words}");
+}
+
 /// Says what could not be read of the session's files, beside the results.
 pub(crate) fn note_problems(session: &Session) {
     for problem in session.problems() {
-        eprintln!("memtap: note: {problem}");
+        say!("memtap: note: {problem}");
     }
 }
 

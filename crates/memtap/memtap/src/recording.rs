@@ -77,9 +77,7 @@ impl Teller {
             } else {
                 "processes go on that it started"
             };
-            eprintln!(
-                "memtap: the program has ended, but {who}, recorded (--wait 0 would end with the program)"
-            );
+            say!("memtap: the program has ended, but {who}, recorded (--wait 0 would end with the program)");
         }
     }
 
@@ -97,10 +95,10 @@ impl Teller {
                 self.problem = forward_signals(*pid, self.stops, Arc::clone(&self.end))
             }
             Notice::Attached { pid } => {
-                eprintln!("memtap: recording process {pid}{}", self.how_to_end.unwrap_or_default());
+                say!("memtap: recording process {pid}{}", self.how_to_end.unwrap_or_default());
             }
-            Notice::Ended { pid } => eprintln!("memtap: process {pid} ended"),
-            Notice::Warning(warning) => eprintln!("memtap: {warning}"),
+            Notice::Ended { pid } => say!("memtap: process {pid} ended"),
+            Notice::Warning(warning) => say!("memtap: {warning}"),
             _ => {}
         }
     }

@@ -180,15 +180,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let missing = if args.sweep { sweep(args, &session, &setup)? } else { model(args, &session, &setup)? };
     note_problems(&session);
     if Machine::of(&session).is_some() {
-        eprintln!(
+        say!(
             "memtap: note: addresses of a machine are virtual: what its processes have at one address is one line here"
         );
     }
     if missing > 0 {
-        eprintln!(
-            "memtap: note: {} from the trace; their accesses are in no cache",
-            report::missing(missing)
-        );
+        say!("memtap: note: {} from the trace; their accesses are in no cache", report::missing(missing));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -42,10 +42,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let file = args.file.display();
     if args.repair {
         let lost = trace_format::repair(&trace)?;
-        eprintln!("memtap: {file}: repaired; lost, and gaps now: {}", amount(lost, "entry"));
+        say!("memtap: {file}: repaired; lost, and gaps now: {}", amount(lost, "entry"));
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!(
+    say!(
         "memtap: {file}: the trace is damaged; what is readable can be used, missing parts show as gaps; --repair removes what is not"
     );
     Ok(ExitCode::FAILURE)

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let report = copied?;
     if report.lost > 0 {
         let (file, lost) = (args.file.display(), amount(report.lost, "entry"));
-        eprintln!("memtap: {file}: damaged or missing, and gaps in the copy: {lost}");
+        say!("memtap: {file}: damaged or missing, and gaps in the copy: {lost}");
     }
     Ok(ExitCode::SUCCESS)
 }

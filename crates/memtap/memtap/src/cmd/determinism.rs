@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     out.finish()?;
     note_problems(&session);
     if missing > 0 {
-        eprintln!(
+        say!(
             "memtap: note: {} from the trace; more regions may roll back, or fewer",
             report::missing(missing)
         );

@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for limit in &args.fail_if {
         let Some(row) = limit.row(&rows) else { continue };
         if let Some(words) = limit.passed_by(&row) {
-            eprintln!("memtap: {words}, which {limit} forbids");
+            say!("memtap: {words}, which {limit} forbids");
             code = ExitCode::from(PASSED);
         }
     }

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     out.finish()?;
     let missing = findings.iter().any(|finding| finding.state == HostState::Missing);
     if missing {
-        eprintln!("memtap: programs can't be recorded here: see what is missing above");
+        say!("memtap: programs can't be recorded here: see what is missing above");
     }
     Ok(if missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -198,7 +198,7 @@ fn extra(args: &Args, stream: ExtraStream) -> Result<ExitCode> {
         None | Some(DumpFormat::Symbolic) => StreamForm::Text,
         Some(DumpFormat::Jsonl) => StreamForm::JsonLines,
         Some(_) => {
-            eprintln!(
+            say!(
                 "memtap: --stream {} is no events of a program; it is written as text, or with --format jsonl",
                 stream.name()
             );

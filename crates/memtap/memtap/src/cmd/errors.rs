@@ -66,16 +66,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     out.finish()?;
     note_problems(&session);
     for death in deaths(&session)? {
-        eprintln!("memtap: note: {death}");
+        say!("memtap: note: {death}");
     }
     if !has_stacks(&session) {
-        eprintln!(
+        say!(
             "memtap: note: accesses to stacks were not recorded, so stacks of functions are not known; record with --tracer translate"
         );
     }
     if suppressed > 0 {
         let is = if suppressed == 1 { "is" } else { "are" };
-        eprintln!("memtap: {} {is} suppressed", report::amount(suppressed as u64, "finding"));
+        say!("memtap: {} {is} suppressed", report::amount(suppressed as u64, "finding"));
     }
     let is_wrong = args.fail_on_error && found.iter().any(|error| error.kind.is_error());
     Ok(if is_wrong { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })

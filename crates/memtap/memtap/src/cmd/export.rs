@@ -152,7 +152,7 @@ fn instructions(session: &Session, args: &Args) -> Result<ExitCode> {
     directory.finish()?;
     let UnknownInstructions { instructions, accesses } = unknown;
     if instructions + accesses > 0 {
-        eprintln!(
+        say!(
             "memtap: note: {} instructions are left out (functions that are one event, as malloc, and code in no file), and {} accesses of theirs",
             grouped(instructions),
             grouped(accesses)

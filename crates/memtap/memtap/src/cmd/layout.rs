@@ -77,12 +77,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     // First how much of it is known: the tables may be long.
     if !has_debug_info && share.accesses > 0 {
-        eprintln!(
+        say!(
             "memtap: note: the code that accesses heap blocks has no debug information, so nothing has a type; build with -g"
         );
     } else if share.accesses > 0 {
         let percent = |part: u64| part as f64 * 100.0 / share.accesses as f64;
-        eprintln!(
+        say!(
             "memtap: {:.1} % of {} accesses to heap blocks have a type ({:.1} % by a variable, {:.1} % by following pointers, the rest by their blocks); {:.1} % of those that know one say another than their block has",
             covered * 100.0,
             report::grouped(share.accesses),
@@ -92,13 +92,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     if in_mappings > 0 {
-        eprintln!(
+        say!(
             "memtap: {} to objects in memory that the program mapped itself, too",
             report::amount(in_mappings, "access")
         );
     }
     if in_variables > 0 {
-        eprintln!(
+        say!(
             "memtap: {} to static and local variables that are structures or arrays of them, too",
             report::amount(in_variables, "access")
         );
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     note_problems(&session);
     if missing > 0 {
-        eprintln!(
+        say!(
             "memtap: note: {} from the trace; fields may be used more than it says",
             report::missing(missing)
         );
@@ -140,7 +140,7 @@ fn by_offset(session: &Session, heap: Arc<HeapTypes>, args: &Args) -> Result<()>
     }
     out.finish()?;
     if missing > 0 {
-        eprintln!(
+        say!(
             "memtap: note: {} from the trace; places may be used more than it says",
             report::missing(missing)
         );
@@ -152,7 +152,7 @@ fn passed(limits: &[Limit], types: &[TypeUse]) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for limit in limits {
         for (one, value) in types.iter().filter_map(|one| Some((one, limit.passed_by(one)?))) {
-            eprintln!("memtap: {}: {} is {value}, which {limit} forbids", one.name, limit.figure());
+            say!("memtap: {}: {} is {value}, which {limit} forbids", one.name, limit.figure());
             code = ExitCode::from(PASSED);
         }
     }

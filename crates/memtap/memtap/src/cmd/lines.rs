@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     out.finish()?;
     note_problems(&session);
     if missing > 0 {
-        eprintln!(
+        say!(
             "memtap: note: {} from the trace; more lines may be shared, or more often",
             report::missing(missing)
         );

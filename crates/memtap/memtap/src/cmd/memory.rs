@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let (at, output) = &wanted[number];
         write_image(output, image.bytes).with_context(|| format!("{}: can't be written", output.display()))?;
         if *at != u64::MAX && *at != image.known_at {
-            eprintln!(
+            say!(
                 "memtap: note: what devices wrote after cycle {} is not in {}; memtap memory --points lists where all is known",
                 image.known_at,
                 output.display()
@@ -105,7 +105,7 @@ fn write_image(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// The command line is at fault.
 fn usage(what: &str) -> Result<ExitCode> {
-    eprintln!("memtap: {what}");
+    say!("memtap: {what}");
     Ok(ExitCode::from(2))
 }
 

@@ -173,10 +173,7 @@ fn attach(args: &Args, pid: u32, library: &Path) -> anyhow::Result<ExitCode> {
         signal_hook::flag::register(signal, stop.clone())?;
     }
     let process = Attached::start(pid, &library, &settings(args, &there, std::process::id()))?;
-    eprintln!(
-        "memtap: profiling process {pid}{}",
-        if args.seconds.is_none() { ", end with Ctrl-C" } else { "" }
-    );
+    say!("memtap: profiling process {pid}{}", if args.seconds.is_none() { ", end with Ctrl-C" } else { "" });
     let begin = Instant::now();
     let is_time = || args.seconds.is_some_and(|s| begin.elapsed() >= Duration::from_secs_f64(s));
     while !stop.load(Ordering::Relaxed) && !is_time() && !process.has_ended() {
@@ -184,11 +181,11 @@ fn attach(args: &Args, pid: u32, library: &Path) -> anyhow::Result<ExitCode> {
     }
     match process.end() {
         Ok(0) => {}
-        Ok(silent) => eprintln!(
+        Ok(silent) => say!(
             "memtap: {silent} forked children did not answer: what they called in their last second may be missing"
         ),
-        Err(AttachError::Process(ProcessError::Ended(_))) => eprintln!("memtap: process {pid} ended"),
-        Err(error @ AttachError::Unsettled(_)) => eprintln!("memtap: {error}"),
+        Err(AttachError::Process(ProcessError::Ended(_))) => say!("memtap: process {pid} ended"),
+        Err(error @ AttachError::Unsettled(_)) => say!("memtap: {error}"),
         Err(error) => return Err(error.into()),
     }
     let profile = Profile::read(&results.0)?;
@@ -207,11 +204,11 @@ fn say_what_was_not_probed(args: &Args, profile: &Profile) {
     let names: Vec<&str> = args.functions.split(',').filter(|glob| !glob.contains(['*', '?'])).collect();
     for u in &profile.unprobed {
         if names.iter().any(|name| name::matches_symbol(name, &u.symbol)) {
-            eprintln!("memtap: {} in {} is not probed: {}", name::demangle(&u.symbol), u.module, u.reason);
+            say!("memtap: {} in {} is not probed: {}", name::demangle(&u.symbol), u.module, u.reason);
         }
     }
     if profile.rows.is_empty() && profile.unprobed.is_empty() {
-        eprintln!("memtap: no function that matches {:?} was called", args.functions);
+        say!("memtap: no function that matches {:?} was called", args.functions);
     }
 }
 

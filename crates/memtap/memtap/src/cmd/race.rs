@@ -63,19 +63,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     out.finish()?;
     note_problems(&session);
     if races.iter().any(|race| race.uncertain) {
-        eprintln!(
+        say!(
             "memtap: note: events are missing from the trace; they could have ordered what is reported (memtap stat says what is missing)"
         );
     }
     let runtimes: Vec<String> = runtimes.into_iter().collect();
     if !runtimes.is_empty() {
-        eprintln!(
+        say!(
             "memtap: note: what threads do inside of {} is not modelled: all of it counts as synchronisation, so that races of the program's own may be missed",
             runtimes.join(", ")
         );
     }
     if possibly_ordered > 0 {
-        eprintln!(
+        say!(
             "memtap: note: {possibly_ordered} more are not reported, because atomic variables may order them: of plain moves to these the trace does not tell which came first (memtap record --tracer protect orders them)"
         );
     }

@@ -405,10 +405,10 @@ fn tell_of_trace(args: &Args, took: Duration, run: &RecordedRun) {
         Ok(facts) if facts.is_file() && args.server.is_none() => (format!(", {}", bytes(facts.len())), true),
         _ => (String::new(), false),
     };
-    eprintln!("memtap: wrote {file}: {accesses}{size} in {:.1} s; {missing}{until}", took.as_secs_f64());
+    say!("memtap: wrote {file}: {accesses}{size} in {:.1} s; {missing}{until}", took.as_secs_f64());
     if is_here {
         let by = if args.tracer == Some(TracerName::Qemu) { "process" } else { "variable,function" };
-        eprintln!(
+        say!(
             "memtap: next: memtap report {file} (what is accessed most); memtap report {file} --by {by} (by whom)"
         );
     }
@@ -428,11 +428,11 @@ fn tell_of_deaths(args: &Args, run: &RecordedRun) {
         Some(_) => Vec::new(),
     };
     for death in told.iter().take(MAX_DEATHS) {
-        eprintln!("memtap: {death}");
+        say!("memtap: {death}");
     }
     if let Some(more @ 1..) = count.checked_sub(told.len().min(MAX_DEATHS) as u64) {
         let processes = amount(more, "process");
-        eprintln!("memtap: {processes} ended by signals; memtap stat says which");
+        say!("memtap: {processes} ended by signals; memtap stat says which");
     }
 }
 
@@ -463,7 +463,7 @@ fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
     let file = run.output.display();
     if let Some(verified) = &run.verified {
         for words in &verified.shown {
-            eprintln!("memtap: {words}");
+            say!("memtap: {words}");
         }
         let accesses = amount(verified.accesses, "access");
         let instructions = amount(verified.instructions, "instruction");
@@ -473,35 +473,35 @@ fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
         let compared = format!("{accesses}{with_bytes} of {instructions} in {windows}");
         if verified.mismatches > 0 {
             let count = amount(verified.mismatches, "time");
-            eprintln!(
+            say!(
                 "memtap: {file}: what was recorded differs from stepping {count}, of {compared}: a bug in memtap, \
                  please report it with these lines"
             );
             return Ok(ExitCode::FAILURE);
         }
-        eprintln!("memtap: {file}: {compared} are as stepping sees them");
+        say!("memtap: {file}: {compared} are as stepping sees them");
     }
     if !args.quiet && !args.never {
         tell_of_trace(args, took, run);
     }
     tell_of_deaths(args, run);
     for program in run.untraced.iter().take(MAX_UNTRACED) {
-        eprintln!("memtap: not recorded: {program}");
+        say!("memtap: not recorded: {program}");
     }
     if let Some(more @ 1..) = run.untraced.len().checked_sub(MAX_UNTRACED) {
         let is = if more == 1 { "is" } else { "are" };
-        eprintln!("memtap: {} {is} not recorded", amount(more as u64, "more program"));
+        say!("memtap: {} {is} not recorded", amount(more as u64, "more program"));
     }
     // Programs are named above.
     let causes = run.causes.iter().filter(|cause| !run.untraced.contains(&cause.cause));
     for GapCause { reason, cause, count } in causes.take(MAX_CAUSES) {
-        eprintln!("memtap: {} ({}): {cause}", missing(*count), reason.name());
+        say!("memtap: {} ({}): {cause}", missing(*count), reason.name());
     }
     let status = run.end.shell_status();
     if run.totals.gaps == 0 || args.allow_gaps {
         return Ok(ExitCode::from(status));
     }
-    eprintln!(
+    say!(
         "memtap: {file}: {}; memtap stat {file} says why, --allow-gaps accepts it",
         missing(run.totals.gaps)
     );

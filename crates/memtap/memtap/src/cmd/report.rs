@@ -340,7 +340,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(html) = &args.html {
         write_page(&session, args, html)?;
         if !args.json {
-            eprintln!("memtap: wrote {}", html.display());
+            say!("memtap: wrote {}", html.display());
             note_problems(&session);
             return Ok(ExitCode::SUCCESS);
         }
@@ -556,7 +556,7 @@ fn by_use(session: &Session, args: &Args) -> Result<ExitCode> {
     out.finish()?;
     note_problems(session);
     if tool.missing > 0 {
-        eprintln!(
+        say!(
             "memtap: note: {} from the trace; what is never read here may have been read there",
             report::missing(tool.missing)
         );

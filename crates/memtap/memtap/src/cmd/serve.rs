@@ -63,19 +63,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let credentials = Credentials::load_or_create(&dir)?;
         let file = credentials.token_file().display();
         let [read, write] = [Role::Read, Role::Write].map(Role::name);
-        eprintln!(
+        say!(
             "memtap serve: the token is in {file}; those that only {read} or {write} in {file}.{read} and {file}.{write}"
         );
         server.set_credentials(credentials);
     }
     for address in &args.listen {
         let bound = server.listen(address)?;
-        eprintln!("memtap serve: listening on {bound}, traces in {}", args.root.display());
+        say!("memtap serve: listening on {bound}, traces in {}", args.root.display());
     }
     let _ = signals.forever().next();
     let incomplete = server.stop();
     for error in &incomplete {
-        eprintln!("memtap serve: {error}");
+        say!("memtap serve: {error}");
     }
     Ok(ExitCode::from(u8::from(!incomplete.is_empty())))
 }

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let all: Vec<Value> = sessions.iter().map(to_json).collect();
         writeln!(out, "{:#}", Value::from(all))?;
     } else if sessions.is_empty() {
-        eprintln!("memtap: the server has no session");
+        say!("memtap: the server has no session");
     }
     for session in sessions.iter().filter(|_| !args.json) {
         out.line(&to_text(session))?;

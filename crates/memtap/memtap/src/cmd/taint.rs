@@ -37,13 +37,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     out.finish()?;
     note_problems(&session);
     if tool.missing > 0 {
-        eprintln!(
+        say!(
             "memtap: note: {} from the trace; input that went through them is not followed (memtap stat says what is missing)",
             report::missing(tool.missing)
         );
     }
     if tool.lost > 0 {
-        eprintln!(
+        say!(
             "memtap: note: {} times the instructions between two accesses were not found; registers were taken for clean there",
             tool.lost
         );

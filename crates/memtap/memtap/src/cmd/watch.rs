@@ -110,11 +110,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let watched = watcher.watch(HitLog::new(out, args.json), |notice| teller.tell(&notice));
     let watched = teller.end(watched.map_err(in_options))?;
     for damage in &watched.damage {
-        eprintln!("memtap: note: {damage}");
+        say!("memtap: note: {damage}");
     }
     let mut status = watched.run.end.shell_status();
     if let Some(unwatched) = &watched.unwatched {
-        eprintln!("memtap: {}", why(unwatched));
+        say!("memtap: {}", why(unwatched));
         status = status.max(1);
     }
     Ok(ExitCode::from(status))

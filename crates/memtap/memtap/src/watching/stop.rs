@@ -5,6 +5,7 @@
 //! input: that is the program's.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -34,8 +35,11 @@ impl StoppedProgram {
         }
         let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
         match &self.terminal {
-            Some(_) => eprint!("process {pid} is stopped: Enter continues, q ends it "),
-            None => eprintln!("process {pid} is stopped: kill -CONT {pid} continues it"),
+            Some(_) => {
+                let question = format!("process {pid} is stopped: Enter continues, q ends it ");
+                let _ = std::io::stderr().write_all(question.as_bytes());
+            }
+            None => say!("process {pid} is stopped: kill -CONT {pid} continues it"),
         }
         while activity(pid) != TaskActivity::Ended && !is_continued() {
             let Some(answer) = self.ask() else { continue };
@@ -50,7 +54,7 @@ impl StoppedProgram {
             return;
         }
         if self.terminal.is_some() {
-            eprintln!();
+            say!("");
         }
     }
 
