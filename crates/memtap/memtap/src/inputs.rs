@@ -10,6 +10,8 @@ use anyhow::{Context, Result, bail};
 use symbols::{Module, SearchPath};
 use trace_format::Trace;
 
+use crate::unnamed_trace::in_words;
+
 /// Those that were opened. Clones share what they met.
 static OPENED: Mutex<Vec<Trace>> = Mutex::new(Vec::new());
 
@@ -85,7 +87,7 @@ pub(crate) fn tell_what_is_missing() -> bool {
     let mut lacking = false;
     for trace in OPENED.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
         if let Some(lacks) = report::lacks(&trace) {
-            say!("memtap: {}: {lacks}", trace.path().display());
+            say!("memtap: {}: {lacks}", in_words(trace.path().display().to_string()));
             lacking = true;
         }
     }

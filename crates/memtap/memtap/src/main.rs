@@ -35,6 +35,7 @@ mod cmd {
     pub(crate) mod probe;
     pub(crate) mod race;
     pub(crate) mod record;
+    mod record_tables;
     pub(crate) mod report;
     pub(crate) mod rtvm;
     mod rtvm_options;
@@ -84,6 +85,14 @@ mod cmd {
         }
     }
 
+    /// Ends with a wrong command line: `words` say which of a command's options do not go together.
+    pub(crate) fn wrong_command_line(command: &str, words: &str) -> ! {
+        use clap::CommandFactory;
+        let mut cli = crate::Cli::command();
+        let command = cli.find_subcommand_mut(command).expect("it is a command");
+        command.error(clap::error::ErrorKind::ArgumentConflict, words).exit()
+    }
+
     /// An output that is an input would be gone before it is read.
     pub(crate) fn refuse_same(input: &std::path::Path, output: &std::path::Path) -> anyhow::Result<()> {
         let same = |path: &std::path::Path| path.canonicalize().ok();
@@ -98,6 +107,7 @@ mod new_file;
 mod output;
 mod progress;
 mod recording;
+mod unnamed_trace;
 mod watching;
 
 use std::process::ExitCode;

@@ -164,6 +164,16 @@ pub(crate) fn flag_of_signals() -> Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
+/// From now on the signals that end a recording end this process, as they would without one.
+pub(crate) fn let_signals_end() -> Result<()> {
+    let always = Arc::new(AtomicBool::new(true));
+    for signal in ENDING {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&always))
+            .context("signals can't be handled")?;
+    }
+    Ok(())
+}
+
 /// An error of the library, where the command line's options say it better.
 pub(crate) fn in_options(error: Error) -> anyhow::Error {
     let words = match &error {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use analysis::errors::{MemoryError, MemoryErrors};
-use analysis::has_stacks;
 use analysis::stack::Stacks;
+use analysis::{Session, has_stacks};
 use anyhow::{Context, Result};
 use clap::Parser;
 use report::tables::deaths::deaths;
@@ -46,15 +46,30 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let suppressions = args.suppressions.as_deref().map(read).transpose()?.unwrap_or_default();
     let session = inputs::program_session(&args.file, "errors")?;
-    let mut errors = MemoryErrors::new(&session)?;
-    let mut stacks = Stacks::new(&session);
+    let is_wrong = print(&session, args, &suppressions, Out::stdout())?;
+    note_problems(&session);
+    for death in deaths(&session)? {
+        say!("memtap: note: {death}");
+    }
+    Ok(if args.fail_on_error && is_wrong { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+}
+
+/// Prints the errors for people, as `memtap errors FILE` does without options.
+pub(crate) fn print_all(session: &Session, out: Out) -> Result<()> {
+    let command_line = ["errors".as_ref(), "--".as_ref(), session.trace().path().as_os_str()];
+    print(session, &Args::parse_from(command_line), &[], out).map(drop)
+}
+
+/// Prints the errors. Whether there are any.
+fn print(session: &Session, args: &Args, suppressions: &[Suppression], mut out: Out) -> Result<bool> {
+    let mut errors = MemoryErrors::new(session)?;
+    let mut stacks = Stacks::new(session);
     let mut resolvers = session.replay_in_context(&Default::default(), None, &mut stacks, &mut errors)?;
     let missing = errors.missing;
-    let mut found = errors.errors(&session, &mut stacks, &mut resolvers)?;
+    let mut found = errors.errors(session, &mut stacks, &mut resolvers)?;
     let before = found.len();
     found.retain(|error| !suppressions.iter().any(|suppression| suppression.fits(error)));
     let suppressed = before - found.len();
-    let mut out = Out::stdout();
     if args.json {
         errors_json(&found, missing > 0, &mut out)?;
     } else if args.sarif {
@@ -64,11 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         errors_text(&found, missing > 0, args.top, out.width(args.wide), look, &mut out)?;
     }
     out.finish()?;
-    note_problems(&session);
-    for death in deaths(&session)? {
-        say!("memtap: note: {death}");
-    }
-    if !has_stacks(&session) {
+    if !has_stacks(session) {
         say!(
             "memtap: note: accesses to stacks were not recorded, so stacks of functions are not known; record with --tracer translate"
         );
@@ -77,8 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let is = if suppressed == 1 { "is" } else { "are" };
         say!("memtap: {} {is} suppressed", report::amount(suppressed as u64, "finding"));
     }
-    let is_wrong = args.fail_on_error && found.iter().any(|error| error.kind.is_error());
-    Ok(if is_wrong { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+    Ok(found.iter().any(|error| error.kind.is_error()))
 }
 
 /// What is left away.

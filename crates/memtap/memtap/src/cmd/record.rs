@@ -1,6 +1,6 @@
 //! `memtap record`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -8,15 +8,18 @@ use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 use memref::RegionKind;
 use recorder::{
-    Direction, GapCause, MachineFilter, MachineRecorder, ProgramEnd, RecordedRun, Recorder, RemoteStore,
+    Direction, Error, GapCause, MachineFilter, MachineRecorder, ProgramEnd, RecordedRun, Recorder,
+    RemoteStore,
 };
 use report::tables::deaths::deaths;
 use report::{amount, grouped};
-use trace_server::Address;
+use trace_server::{Address, StoreFormat};
 
+use super::record_tables::TableArgs;
 use crate::inputs;
 use crate::progress::short_bytes;
 use crate::recording::{Teller, flag_of_signals, in_options};
+use crate::unnamed_trace::UnnamedTrace;
 
 /// Who sees the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -129,7 +132,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, hide = true)]
     mechanism: Option<MechanismName>,
 
-    /// The trace to write [default: PROG.memtap in this directory]
+    /// The trace to write [default: PROG.memtap in this directory; none with --report or --errors]
     #[arg(short, long, value_name = "FILE", value_parser = crate::new_file::name(), help_heading = WRITTEN)]
     output: Option<PathBuf>,
     /// Replace FILE if it exists
@@ -148,6 +151,9 @@ pub(crate) struct Args {
     /// The file with the token of a server on TCP [default: $MEMTAP_TOKEN, or what this user's server wrote]
     #[arg(long, value_name = "FILE", requires = "server", help_heading = WRITTEN)]
     token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    tables: TableArgs,
 
     /// Attach to this running process; recording ends with --for, with Ctrl-C or with the process, which runs on natively
     #[arg(long, value_name = "PID", conflicts_with = "program", help_heading = ATTACHED)]
@@ -283,6 +289,39 @@ impl From<MechanismName> for recorder::Mechanism {
 }
 
 impl Args {
+    /// Refuses tables that this recording can't give, in words.
+    fn check_tables(&self) -> Result<(), String> {
+        if !self.tables.are_wanted() {
+            return Ok(());
+        }
+        if self.tracer == Some(TracerName::Qemu) {
+            return Err(
+                "--report and --errors are for programs; record a machine with -o FILE, then use memtap report FILE"
+                    .to_owned(),
+            );
+        }
+        if let Some(table) = self.tables.of_stacks().filter(|_| self.tracer == Some(TracerName::Protect)) {
+            return Err(format!("{table}: page protection leaves the stack alone; use --tracer translate"));
+        }
+        match &self.output {
+            Some(output) if file_of(output).is_none() => {
+                Err("--report and --errors read memtap's own format; name a FILE without another one"
+                    .to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether there is a trace when this is over.
+    fn keeps_trace(&self) -> bool {
+        self.output.is_some() || !self.tables.are_wanted()
+    }
+
+    /// The file of a trace of which tables are printed and nothing else is wanted.
+    fn unnamed_trace(&self) -> Result<Option<UnnamedTrace>> {
+        (!self.keeps_trace()).then(UnnamedTrace::create).transpose()
+    }
+
     fn server(&self) -> Option<RemoteStore> {
         let token_file = self.token_file.clone();
         self.server.clone().map(|address| RemoteStore { address, token_file })
@@ -309,15 +348,18 @@ impl Args {
     }
 
     /// A program or process, as it is to be recorded.
-    fn recorder(&self, subject: Recorder) -> Recorder {
+    fn recorder(&self, subject: Recorder, unnamed: Option<&UnnamedTrace>) -> Recorder {
+        // Nobody finds an unnamed trace after a loss of power.
+        let sync = if unnamed.is_some() { super::Sync::Never } else { self.sync };
         let mut recorder = subject
             .regions(self.regions.iter().map(|name| RegionKind::from(*name)))
             .idle(self.never)
             .children(!self.no_children)
             .data(self.data)
             .flow(self.flow.is_some())
-            .replace(self.force)
-            .sync(self.sync.into());
+            // An unnamed one is there, and empty.
+            .replace(self.force || unnamed.is_some())
+            .sync(sync.into());
         recorder = match self.tracer {
             Some(TracerName::Translate) => recorder.tracer(recorder::Tracer::Translate),
             Some(TracerName::Protect) => recorder.tracer(recorder::Tracer::Protect),
@@ -334,7 +376,7 @@ impl Args {
         if let Some(window) = self.verify {
             recorder = recorder.verify(window);
         }
-        if let Some(output) = &self.output {
+        if let Some(output) = unnamed.map(UnnamedTrace::path).or(self.output.as_deref()) {
             recorder = recorder.output(output);
         }
         if let Some(encoder) = self.encoder {
@@ -354,10 +396,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     {
         bail!("{option}: that is for a whole machine, recorded with --tracer qemu");
     }
+    if let Err(words) = args.check_tables() {
+        super::wrong_command_line("record", &words);
+    }
     if let Some(pid) = args.pid {
         return run_attached(args, pid);
     }
     let (name, rest) = args.program.split_first().expect("clap requires a program");
+    let unnamed = args.unnamed_trace()?;
     let started = Instant::now();
     let mut teller = Teller::new(None);
     if !args.quiet && !args.never {
@@ -371,9 +417,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         let subject = Recorder::of_program(name).args(rest);
         let subject = subject.leave_flag(teller.leave_flag());
-        args.recorder(subject).record_with(|notice| teller.tell(&notice))
+        args.recorder(subject, unnamed.as_ref()).record_with(|notice| teller.tell(&notice))
     };
-    ended(args, started.elapsed(), &teller.end(run.map_err(in_options))?)
+    end(args, unnamed.as_ref(), started.elapsed(), teller, run)
 }
 
 /// Records a process that runs already, and ends with success unless something is missing.
@@ -385,11 +431,41 @@ fn run_attached(args: &Args, pid: u32) -> Result<ExitCode> {
     if let Some(seconds) = args.seconds {
         subject = subject.time(Duration::from_secs_f64(seconds));
     }
+    let unnamed = args.unnamed_trace()?;
     let how_to_end = args.seconds.is_none().then_some(", end with Ctrl-C");
     let started = Instant::now();
     let mut teller = Teller::new(how_to_end);
-    let run = args.recorder(subject).record_with(|notice| teller.tell(&notice));
-    ended(args, started.elapsed(), &teller.end(run.map_err(in_options))?)
+    let run = args.recorder(subject, unnamed.as_ref()).record_with(|notice| teller.tell(&notice));
+    end(args, unnamed.as_ref(), started.elapsed(), teller, run)
+}
+
+/// The recording is over: says how it went, and prints the tables that are wanted, also of what is there of a trace that could not be
+/// written to its end.
+fn end(
+    args: &Args,
+    unnamed: Option<&UnnamedTrace>,
+    took: Duration,
+    teller: Teller,
+    run: Result<RecordedRun, Error>,
+) -> Result<ExitCode> {
+    let is_readable = matches!(run, Ok(_) | Err(Error::Incomplete { .. } | Error::LostProgram(_)));
+    let said = teller.end(run.map_err(in_options)).and_then(|run| ended(args, took, &run));
+    let trace = unnamed.map(UnnamedTrace::path).or_else(|| file_of(args.output.as_deref()?));
+    let Some(trace) = trace.filter(|_| is_readable && args.tables.are_wanted()) else { return said };
+    let are_made = args.tables.print(trace);
+    // What is wrong with the recording is told last, where it is seen.
+    let status = said?;
+    Ok(if are_made? || status != ExitCode::SUCCESS { status } else { ExitCode::FAILURE })
+}
+
+/// The file that the name of an output means; none where it is of another format than memtap's own.
+fn file_of(output: &Path) -> Option<&Path> {
+    match output.to_str().map(StoreFormat::split) {
+        Some((StoreFormat::Memtap, path)) => Some(Path::new(path)),
+        Some(_) => None,
+        // Formats travel as text.
+        None => Some(output),
+    }
 }
 
 /// Says what was recorded, and what can be asked now.
@@ -401,11 +477,16 @@ fn tell_of_trace(args: &Args, took: Duration, run: &RecordedRun) {
     };
     let missing = missing(run.totals.gaps);
     let accesses = amount(run.totals.accesses, "access");
+    let took = took.as_secs_f64();
+    if !args.keeps_trace() {
+        say!("memtap: recorded {accesses} in {took:.1} s; {missing}{until}");
+        return;
+    }
     let (size, is_here) = match run.output.metadata() {
         Ok(facts) if facts.is_file() && args.server.is_none() => (format!(", {}", bytes(facts.len())), true),
         _ => (String::new(), false),
     };
-    say!("memtap: wrote {file}: {accesses}{size} in {:.1} s; {missing}{until}", took.as_secs_f64());
+    say!("memtap: wrote {file}: {accesses}{size} in {took:.1} s; {missing}{until}");
     if is_here {
         let by = if args.tracer == Some(TracerName::Qemu) { "process" } else { "variable,function" };
         say!(
@@ -461,6 +542,7 @@ const MAX_CAUSES: usize = 10;
 /// The program's status, unless something is missing.
 fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
     let file = run.output.display();
+    let of_file = if args.keeps_trace() { format!("{file}: ") } else { String::new() };
     if let Some(verified) = &run.verified {
         for words in &verified.shown {
             say!("memtap: {words}");
@@ -474,12 +556,12 @@ fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
         if verified.mismatches > 0 {
             let count = amount(verified.mismatches, "time");
             say!(
-                "memtap: {file}: what was recorded differs from stepping {count}, of {compared}: a bug in memtap, \
+                "memtap: {of_file}what was recorded differs from stepping {count}, of {compared}: a bug in memtap, \
                  please report it with these lines"
             );
             return Ok(ExitCode::FAILURE);
         }
-        say!("memtap: {file}: {compared} are as stepping sees them");
+        say!("memtap: {of_file}{compared} are as stepping sees them");
     }
     if !args.quiet && !args.never {
         tell_of_trace(args, took, run);
@@ -501,16 +583,19 @@ fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
     if run.totals.gaps == 0 || args.allow_gaps {
         return Ok(ExitCode::from(status));
     }
-    say!(
-        "memtap: {file}: {}; memtap stat {file} says why, --allow-gaps accepts it",
-        missing(run.totals.gaps)
-    );
+    let missing = missing(run.totals.gaps);
+    if args.keeps_trace() {
+        say!("memtap: {file}: {missing}; memtap stat {file} says why, --allow-gaps accepts it");
+    } else {
+        say!("memtap: {missing}; --allow-gaps accepts it, memtap stat says why of a trace that -o keeps");
+    }
     Ok(ExitCode::from(if status == 0 { 1 } else { status }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cmd::report::Grouping;
 
     fn parsed(line: &[&str]) -> Args {
         Args::try_parse_from(line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
@@ -525,6 +610,60 @@ mod tests {
         assert_eq!(parsed(&["record", "-q", "--", "-odd"]).program, ["-odd"]);
         assert!(Args::try_parse_from(["record", "--bogus", "ls"]).is_err(), "no option of ours");
         assert!(Args::try_parse_from(["record", "--pid", "1", "ls"]).is_err());
+    }
+
+    #[test]
+    fn tables_are_those_of_report_one_by_one() {
+        let args = parsed(&["record", "--report", "stack,variable", "--report=line", "ls", "--errors"]);
+        assert_eq!(args.tables.report, [Grouping::Stack, Grouping::Variable, Grouping::Line]);
+        assert_eq!(
+            (args.tables.errors, &args.program[..]),
+            (false, &["ls".to_owned(), "--errors".into()][..])
+        );
+        assert!(parsed(&["record", "--errors", "--pid=1"]).tables.errors);
+        for wrong in ["nonsense", "variable,", "variable,nonsense", "", "process", "initcall"] {
+            let refused = Args::try_parse_from(["record", "--report", wrong, "ls"]);
+            assert!(refused.is_err(), "{wrong}");
+        }
+        for table in ["--report=function", "--errors"] {
+            let elsewhere = Args::try_parse_from(["record", table, "--server=unix:socket", "-o=a", "ls"]);
+            assert!(elsewhere.is_err(), "{table}: the trace is on another machine");
+        }
+    }
+
+    #[test]
+    fn a_trace_is_kept_where_its_name_is_given_or_nothing_else_is_wanted() {
+        let check = |options: &[&str], expect| {
+            assert_eq!(
+                parsed(&[&["record"], options, &["ls"]].concat()).keeps_trace(),
+                expect,
+                "{options:?}"
+            );
+        };
+        check(&[], true);
+        check(&["--report=function"], false);
+        check(&["--errors", "--quiet"], false);
+        check(&["--errors", "-o", "a"], true);
+    }
+
+    #[test]
+    fn tables_that_a_recording_can_not_give_are_refused() {
+        let check = |options: &[&str], expect: Option<&str>| {
+            let refused = parsed(&[&["record"], options, &["ls"]].concat()).check_tables().err();
+            let is_expected = match (&refused, expect) {
+                (Some(words), Some(expect)) => words.contains(expect),
+                (refused, expect) => refused.is_none() && expect.is_none(),
+            };
+            assert!(is_expected, "{options:?}: {refused:?}");
+        };
+        check(&["--tracer=qemu"], None);
+        check(&["--errors", "--tracer=qemu"], Some("memtap report FILE"));
+        check(&["--report=function,stack", "--tracer=protect"], Some("--report stack: page protection"));
+        check(&["--report=variable", "--errors", "--tracer=protect"], None);
+        check(&["--report=stack"], None);
+        check(&["--errors", "-o", "lackey:a"], Some("own format"));
+        check(&["--errors", "-o", "memtap:a"], None);
+        check(&["-o", "lackey:a"], None);
     }
 
     #[test]

@@ -11,7 +11,8 @@ use analysis::{
     AccessRow, By, Count, PairTally, Session, SortKey, Tally, Tool, Unused, coverage, has_stacks,
 };
 use anyhow::{Context, Result, bail};
-use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Parser, ValueEnum};
 use memref::ThreadId;
 use report::export::{CallTree, Measure, Selection, export};
 use report::flame::FlameGraph;
@@ -78,6 +79,16 @@ pub(crate) enum Grouping {
     Process,
     /// What the guest's kernel called to get ready (a machine)
     Initcall,
+}
+
+impl Grouping {
+    /// Takes the name of a kind of rows that a program's trace has.
+    pub(crate) fn of_programs() -> impl TypedValueParser<Value = Self> {
+        let is_of_program = |kind: &&Self| !matches!(kind, Self::Process | Self::Initcall);
+        let kinds = Self::value_variants().iter().filter(is_of_program);
+        PossibleValuesParser::new(kinds.filter_map(Self::to_possible_value))
+            .map(|name| Self::from_str(&name, false).expect("only the names of kinds are taken"))
+    }
 }
 
 /// The order of rows.
@@ -199,9 +210,7 @@ enum Subject {
 
 /// Ends with a wrong command line.
 fn wrong(words: &str) -> ! {
-    let mut command = crate::Cli::command();
-    let command = command.find_subcommand_mut("report").expect("it is this command");
-    command.error(ErrorKind::ArgumentConflict, words).exit()
+    super::wrong_command_line("report", words)
 }
 
 impl Args {
@@ -265,7 +274,7 @@ impl Args {
             wrong("--stacks and --no-skip are for --by allocation and --by local");
         }
         if self.stacks > 1 && !has_stacks(session) {
-            return no_stacks(self).map(drop);
+            return no_stacks(self);
         }
         Ok(())
     }
@@ -336,7 +345,6 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let subject = args.subject();
     let session = inputs::session(&args.file)?;
-    let is_machine = Machine::of(&session).is_some();
     if let Some(html) = &args.html {
         write_page(&session, args, html)?;
         if !args.json {
@@ -345,33 +353,52 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     }
+    print(&session, args, subject, Out::stdout())?;
+    note_problems(&session);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a table of one kind of rows for people, as `memtap report --by KIND FILE` does without other options.
+pub(crate) fn print_by(session: &Session, by: Grouping, out: Out) -> Result<()> {
+    let command_line = ["report".as_ref(), "--".as_ref(), session.trace().path().as_os_str()];
+    let args = Args { by: vec![by], ..Args::parse_from(command_line) };
+    print(session, &args, args.subject(), out)
+}
+
+/// Prints the table.
+fn print(session: &Session, args: &Args, subject: Subject, out: Out) -> Result<()> {
+    let is_machine = Machine::of(session).is_some();
     let split = |by| match by {
-        By::Variable if !args.json && !is_machine && has_stacks(&session) => By::Local,
+        By::Variable if !args.json && !is_machine && has_stacks(session) => By::Local,
         by => by,
     };
     if is_machine {
         args.check_machine(&subject)?;
     }
     match subject {
-        _ if args.unused => by_use(&session, args),
-        Subject::Stack if is_machine => by_guest_stack(&session, args),
-        Subject::Stack => by_stack(&session, args),
+        _ if args.unused => by_use(session, args, out),
+        Subject::Stack if is_machine => by_guest_stack(session, args, out),
+        Subject::Stack => by_stack(session, args, out),
         Subject::Process | Subject::ProcessAnd(_) | Subject::Initcall if !is_machine => {
             bail!(
                 "{}: --by process and --by initcall are for the trace of a machine (record --tracer qemu)",
                 args.file.display()
             )
         }
-        Subject::Process => by_process(&session, args),
-        Subject::ProcessAnd(named) => by_process_and_name(&session, args, named),
-        Subject::Initcall => by_initcall(&session, args),
-        Subject::One(By::Function) if is_machine => by_guest_name(&session, args, machine::Named::Function),
-        Subject::One(By::Variable) if is_machine => by_guest_name(&session, args, machine::Named::Variable),
-        Subject::One(by) => by_one(&session, args, split(by)),
-        Subject::Pair(by) if is_machine && by[0] != By::Page && by[0] != By::Thread => {
-            by_guest_two(&session, args, by)
+        Subject::Process => by_process(session, args, out),
+        Subject::ProcessAnd(named) => by_process_and_name(session, args, named, out),
+        Subject::Initcall => by_initcall(session, args, out),
+        Subject::One(By::Function) if is_machine => {
+            by_guest_name(session, args, machine::Named::Function, out)
         }
-        Subject::Pair(by) => by_two(&session, args, by, by.map(split)),
+        Subject::One(By::Variable) if is_machine => {
+            by_guest_name(session, args, machine::Named::Variable, out)
+        }
+        Subject::One(by) => by_one(session, args, split(by), out),
+        Subject::Pair(by) if is_machine && by[0] != By::Page && by[0] != By::Thread => {
+            by_guest_two(session, args, by, out)
+        }
+        Subject::Pair(by) => by_two(session, args, by, by.map(split), out),
     }
 }
 
@@ -403,9 +430,8 @@ fn replay<T: Tool>(session: &Session, args: &Args, tool: &mut T) -> Result<Vec<R
 }
 
 /// A filter let nothing through: programs get an empty array, people near names.
-fn nothing(args: &Args, words: &str) -> Result<ExitCode> {
+fn nothing(args: &Args, words: &str, mut out: Out) -> Result<()> {
     if args.json {
-        let mut out = Out::stdout();
         out.line("[]")?;
         out.finish()?;
     }
@@ -413,7 +439,7 @@ fn nothing(args: &Args, words: &str) -> Result<ExitCode> {
 }
 
 /// A table of one kind of rows.
-fn by_one(session: &Session, args: &Args, by: By) -> Result<ExitCode> {
+fn by_one(session: &Session, args: &Args, by: By, out: Out) -> Result<()> {
     if by == By::Local && !has_stacks(session) {
         return no_stacks(args);
     }
@@ -426,7 +452,7 @@ fn by_one(session: &Session, args: &Args, by: By) -> Result<ExitCode> {
     };
     drop(reading);
     let rows = tally.rows(by, session, &resolvers);
-    show_rows(session, args, rows, tally.shared(by), by)
+    show_rows(session, args, rows, tally.shared(by), by, out)
 }
 
 /// Writes the rows that are asked for. `shared` is what they have more than once.
@@ -436,14 +462,14 @@ fn show_rows(
     mut rows: Vec<AccessRow>,
     shared: Count,
     by: By,
-) -> Result<ExitCode> {
+    mut out: Out,
+) -> Result<()> {
     SortKey::from(args.sort).sort(&mut rows);
     let total = total(&rows).without(shared);
     let mut rows = match args.choice().rows(rows) {
         Ok(rows) => rows,
-        Err(words) => return nothing(args, &words),
+        Err(words) => return nothing(args, &words, out),
     };
-    let mut out = Out::stdout();
     args.begin(session, &mut out)?;
     if args.json {
         rows.truncate(args.most());
@@ -452,9 +478,7 @@ fn show_rows(
         let look = out.look(args.wide);
         rows_text(rows, total, &args.shown(by), look, &mut out)?;
     }
-    out.finish()?;
-    note_problems(session);
-    Ok(ExitCode::SUCCESS)
+    out.finish()
 }
 
 fn total(rows: &[AccessRow]) -> Count {
@@ -464,7 +488,7 @@ fn total(rows: &[AccessRow]) -> Count {
 }
 
 /// A table of two kinds of rows. `asked` is what the command line says, `by` what that means here.
-fn by_two(session: &Session, args: &Args, asked: [By; 2], by: [By; 2]) -> Result<ExitCode> {
+fn by_two(session: &Session, args: &Args, asked: [By; 2], by: [By; 2], mut out: Out) -> Result<()> {
     if by.contains(&By::Local) && !has_stacks(session) {
         return no_stacks(args);
     }
@@ -482,9 +506,8 @@ fn by_two(session: &Session, args: &Args, asked: [By; 2], by: [By; 2]) -> Result
     let total = total.without(tally.shared());
     let mut rows = match args.choice().pairs(rows) {
         Ok(rows) => rows,
-        Err(words) => return nothing(args, &words),
+        Err(words) => return nothing(args, &words, out),
     };
-    let mut out = Out::stdout();
     args.begin(session, &mut out)?;
     if args.json {
         rows.truncate(args.most());
@@ -493,13 +516,11 @@ fn by_two(session: &Session, args: &Args, asked: [By; 2], by: [By; 2]) -> Result
         let look = out.look(args.wide);
         pairs_text(rows, total, by, &args.shown(by[0]), look, &mut out)?;
     }
-    out.finish()?;
-    note_problems(session);
-    Ok(ExitCode::SUCCESS)
+    out.finish()
 }
 
 /// Who accesses what in a machine.
-fn by_guest_two(session: &Session, args: &Args, by: [By; 2]) -> Result<ExitCode> {
+fn by_guest_two(session: &Session, args: &Args, by: [By; 2], mut out: Out) -> Result<()> {
     if !matches!(args.sort, SortBy::Accesses) {
         wrong("this table of a machine has its own order: leave --sort out");
     }
@@ -513,9 +534,8 @@ fn by_guest_two(session: &Session, args: &Args, by: [By; 2]) -> Result<ExitCode>
     links.pairs.iter().for_each(|(_, count)| total += *count);
     let mut rows = match args.choice().pairs(links.rows(by[0] == By::Variable)) {
         Ok(rows) => rows,
-        Err(words) => return nothing(args, &words),
+        Err(words) => return nothing(args, &words, out),
     };
-    let mut out = Out::stdout();
     if args.json {
         rows.truncate(args.most());
         pairs_json(&rows, by, &mut out)?;
@@ -523,13 +543,11 @@ fn by_guest_two(session: &Session, args: &Args, by: [By; 2]) -> Result<ExitCode>
         let look = out.look(args.wide);
         pairs_text(rows, total, by, &args.shown(by[0]), look, &mut out)?;
     }
-    out.finish()?;
-    note_problems(session);
-    Ok(ExitCode::SUCCESS)
+    out.finish()
 }
 
 /// Allocations that nobody used.
-fn by_use(session: &Session, args: &Args) -> Result<ExitCode> {
+fn by_use(session: &Session, args: &Args, mut out: Out) -> Result<()> {
     if args.thread.is_some() || args.cycles.is_some() || args.range.is_some() {
         wrong(
             "--unused: a part of a trace can't tell that something was never read; leave --thread, --cycles and --range out",
@@ -543,9 +561,8 @@ fn by_use(session: &Session, args: &Args) -> Result<ExitCode> {
     let choice = args.choice();
     let mut rows = match choice.unused(tool.rows(session, &resolvers, args.sites())) {
         Ok(rows) => rows,
-        Err(words) => return nothing(args, &words),
+        Err(words) => return nothing(args, &words, out),
     };
-    let mut out = Out::stdout();
     if args.json {
         rows.truncate(args.most());
         unused_json(&rows, &mut out)?;
@@ -554,18 +571,17 @@ fn by_use(session: &Session, args: &Args) -> Result<ExitCode> {
         unused_text(&rows, args.most(), args.all || !choice.is_all(), look, &mut out)?;
     }
     out.finish()?;
-    note_problems(session);
     if tool.missing > 0 {
         say!(
             "memtap: note: {} from the trace; what is never read here may have been read there",
             report::missing(tool.missing)
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A report that needs stacks, of a trace without them.
-fn no_stacks(args: &Args) -> Result<ExitCode> {
+fn no_stacks(args: &Args) -> Result<()> {
     bail!(
         "{}: has no accesses to stacks, and so no calls; record with memtap record --tracer translate",
         args.file.display()
@@ -573,7 +589,7 @@ fn no_stacks(args: &Args) -> Result<ExitCode> {
 }
 
 /// Accesses and allocations by stack of functions.
-fn by_stack(session: &Session, args: &Args) -> Result<ExitCode> {
+fn by_stack(session: &Session, args: &Args, out: Out) -> Result<()> {
     if !has_stacks(session) {
         return no_stacks(args);
     }
@@ -582,11 +598,11 @@ fn by_stack(session: &Session, args: &Args) -> Result<ExitCode> {
         let selection = args.selection();
         StackTable::count(session, &selection.all_events(), selection.thread, args.min_share())?
     };
-    stack_rows(session, args, counted)
+    stack_rows(session, args, counted, out)
 }
 
 /// A machine's accesses by stack of functions.
-fn by_guest_stack(session: &Session, args: &Args) -> Result<ExitCode> {
+fn by_guest_stack(session: &Session, args: &Args, out: Out) -> Result<()> {
     let calls = guest_calls(session, &args.file, &args.guest_program)?;
     let mut tree = StackTree::default();
     let mut stacks = vec![StackId::BEGIN];
@@ -595,14 +611,14 @@ fn by_guest_stack(session: &Session, args: &Args) -> Result<ExitCode> {
         tree.add(stack, StackFigures { count: node.count, ..StackFigures::default() });
         stacks.push(stack);
     }
-    stack_rows(session, args, CountedStacks::of(tree, args.min_share()))
+    stack_rows(session, args, CountedStacks::of(tree, args.min_share()), out)
 }
 
 /// Writes rows of stacks.
-fn stack_rows(session: &Session, args: &Args, counted: CountedStacks) -> Result<ExitCode> {
+fn stack_rows(session: &Session, args: &Args, counted: CountedStacks, mut out: Out) -> Result<()> {
     let mut rows = match args.choice().stacks(counted) {
         Ok(rows) => rows,
-        Err(words) => return nothing(args, &words),
+        Err(words) => return nothing(args, &words, out),
     };
     let figure = |figures: &StackFigures| match args.sort {
         SortBy::Accesses | SortBy::Name => figures.count.accesses(),
@@ -617,7 +633,6 @@ fn stack_rows(session: &Session, args: &Args, counted: CountedStacks) -> Result<
         SortBy::Name => rows.sort_by_name(),
         _ => rows.rows.sort_by_key(|row| std::cmp::Reverse(figure(&row.figures))),
     }
-    let mut out = Out::stdout();
     if args.json {
         stacks_json(&rows, args.most(), &mut out)?;
     } else {
@@ -626,31 +641,26 @@ fn stack_rows(session: &Session, args: &Args, counted: CountedStacks) -> Result<
         stacks_text(&rows, args.most(), look, &mut out)?;
     }
     out.finish()?;
-    note_problems(session);
     if let Some(unknown) = &rows.unknown {
-        eprintln!("memtap: note: {}", unknown_words(unknown));
+        say!("memtap: note: {}", unknown_words(unknown));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A machine's accesses by process of the guest, kernel and user mode apart.
-fn by_process(session: &Session, args: &Args) -> Result<ExitCode> {
+fn by_process(session: &Session, args: &Args, mut out: Out) -> Result<()> {
     let mut rows: Vec<_> = machine::by_process(session.trace())?.into_iter().collect();
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(count.accesses()));
     rows.truncate(args.most());
-    let mut out = Out::stdout();
     processes(&rows, args.json, &mut out)?;
-    out.finish()?;
-    note_problems(session);
-    Ok(ExitCode::SUCCESS)
+    out.finish()
 }
 
 /// What the guest's kernel called to get ready.
-fn by_initcall(session: &Session, args: &Args) -> Result<ExitCode> {
+fn by_initcall(session: &Session, args: &Args, mut out: Out) -> Result<()> {
     let tree = guest_calls(session, &args.file, &args.guest_program)?;
     let instructions = tree.totals().first().map_or(0, |total| total.instructions);
     let mut rows = machine::initcalls(&tree, &machine::GuestSymbols::of(session.trace())?);
-    let mut out = Out::stdout();
     if args.json {
         rows.truncate(args.most());
         initcalls_json(&rows, &mut out)?;
@@ -658,13 +668,11 @@ fn by_initcall(session: &Session, args: &Args) -> Result<ExitCode> {
         let look = out.look(args.wide);
         initcalls_text(&rows, instructions, args.most(), look, &mut out)?;
     }
-    out.finish()?;
-    note_problems(session);
-    Ok(ExitCode::SUCCESS)
+    out.finish()
 }
 
 /// A machine's accesses by process and, of each, by function or variable.
-fn by_process_and_name(session: &Session, args: &Args, named: machine::Named) -> Result<ExitCode> {
+fn by_process_and_name(session: &Session, args: &Args, named: machine::Named, mut out: Out) -> Result<()> {
     let programs = inputs::guest_programs(&args.guest_program)?;
     let counts = {
         let _reading = Reading::of(session);
@@ -672,7 +680,6 @@ fn by_process_and_name(session: &Session, args: &Args, named: machine::Named) ->
         machine::by_process_and_name(session.trace(), named, &places)?
     };
     let rows = sorted_names(counts);
-    let mut out = Out::stdout();
     if args.json {
         let kind = if named == machine::Named::Function { "function" } else { "variable" };
         process_names_json(&rows, kind, args.most(), &mut out)?;
@@ -680,13 +687,11 @@ fn by_process_and_name(session: &Session, args: &Args, named: machine::Named) ->
         let look = out.look(args.wide);
         process_names_text(&rows, args.most(), look, &mut out)?;
     }
-    out.finish()?;
-    note_problems(session);
-    Ok(ExitCode::SUCCESS)
+    out.finish()
 }
 
 /// A machine's accesses by function or variable: those of the guest's kernel, and of the programs whose files are given.
-fn by_guest_name(session: &Session, args: &Args, named: machine::Named) -> Result<ExitCode> {
+fn by_guest_name(session: &Session, args: &Args, named: machine::Named, out: Out) -> Result<()> {
     let programs = inputs::guest_programs(&args.guest_program)?;
     let counts = {
         let _reading = Reading::of(session);
@@ -701,5 +706,5 @@ fn by_guest_name(session: &Session, args: &Args, named: machine::Named) -> Resul
         things: 1,
         ..AccessRow::default()
     };
-    show_rows(session, args, counts.into_iter().map(row).collect(), Count::default(), By::Variable)
+    show_rows(session, args, counts.into_iter().map(row).collect(), Count::default(), By::Variable, out)
 }
