@@ -89,6 +89,8 @@ mod cmd {
     pub(crate) fn wrong_command_line(command: &str, words: &str) -> ! {
         use clap::CommandFactory;
         let mut cli = crate::Cli::command();
+        // The usage that it prints is of memtap's command.
+        cli.build();
         let command = cli.find_subcommand_mut(command).expect("it is a command");
         command.error(clap::error::ErrorKind::ArgumentConflict, words).exit()
     }
