@@ -149,7 +149,7 @@ pub(crate) fn say(words: fmt::Arguments<'_>) {
 /// Says what could not be read of the session's files, beside the results.
 pub(crate) fn note_problems(session: &Session) {
     for problem in session.problems() {
-        say!("memtap: note: {problem}");
+        say!("memtap: note: {}", in_words(problem));
     }
 }
 
