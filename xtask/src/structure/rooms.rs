@@ -19,7 +19,10 @@ struct Layered {
     knot: &'static [&'static str],
 }
 
-const CRATES: &[Layered] = &[Layered { package: "crates/capture/tracer", knot: &[] }];
+const CRATES: &[Layered] = &[
+    Layered { package: "crates/capture/tracer", knot: &[] },
+    Layered { package: "crates/capture/recorder", knot: &[] },
+];
 
 /// Which room uses which others, and the files that do.
 type RoomArrows = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<PathBuf>>>;

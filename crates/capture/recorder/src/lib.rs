@@ -29,51 +29,34 @@
 //! ([`Notice::Started`]), and a process that is attached to is left when [`Recorder::stop_flag`] is set. A file that grows beyond
 //! the shell's limit raises SIGXFSZ, which a recorder should not die of.
 //!
-//! Start reading with `session`, which is the outline of a recording; then `drain`, which reads the buffers, and `sink`, which
+//! Start reading with `run::session`, which is the outline of a recording; then `run::drain`, which reads the buffers, and `sink`, which
 //! knows what becomes of each record. What a trace can be asked, and how it is written, is left to `trace-format`.
 #![forbid(unsafe_code)]
 
-mod announced;
-mod block_table;
-mod bundle;
 mod clock;
 mod command_line;
-mod destination;
-mod drain;
-mod elsewhere;
-mod error;
-mod flow;
 mod flushes;
-mod foothold;
 mod host;
 mod library;
 mod listener;
-mod living;
 mod machine;
-mod notice;
 mod plan;
-mod program;
-mod program_end;
-mod recorded_run;
 mod recorder;
-mod regions;
-mod running;
+mod run;
 mod service;
-mod session;
-mod session_blocks;
 mod sink;
-mod trace_options;
-mod waiter;
+mod store;
+mod target;
+mod told;
 pub mod watching;
 
-pub use destination::RemoteStore;
-pub use error::{Error, Feature};
 pub use host::{HostFinding, HostState, examine_host};
 pub use library::find_library;
 pub use machine::{Direction, MachineFilter, MachineRecorder};
-pub use notice::{Notice, Warning};
-pub use program_end::ProgramEnd;
-pub use recorded_run::{MissingEvents, RecordedRun};
 pub use recorder::{Mechanism, Recorder, Tracer};
-pub use sink::causes::GapCause;
-pub use sink::{Totals, Verified};
+pub use store::remote_store::RemoteStore;
+pub use told::error::{Error, Feature};
+pub use told::notice::{Notice, Warning};
+pub use told::program_end::ProgramEnd;
+pub use told::recorded_run::RecordedRun;
+pub use told::totals::{GapCause, MissingEvents, Totals, Verified};

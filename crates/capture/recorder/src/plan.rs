@@ -6,11 +6,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use buffers::Config;
-use trace_format::SyncPolicy;
 
-use crate::destination::RemoteStore;
-use crate::foothold::Foothold;
-use crate::program::Linkage;
+use crate::store::trace_plan::TracePlan;
+use crate::target::foothold::Foothold;
+use crate::target::program::Linkage;
 
 /// A recording as it will be.
 pub(crate) struct Plan {
@@ -47,19 +46,4 @@ pub(crate) struct RunningProcess {
     pub(crate) stop: Arc<AtomicBool>,
     /// What it needs where it sees other files or another network.
     pub(crate) foothold: Option<Arc<Foothold>>,
-}
-
-/// A trace as it will be written.
-#[derive(Clone, Debug)]
-pub(crate) struct TracePlan {
-    /// The file; on a server it is relative to the server's root.
-    pub(crate) output: PathBuf,
-    /// Whether a file that is there is replaced.
-    pub(crate) replace: bool,
-    /// The number of the encoder of accesses.
-    pub(crate) encoder: u32,
-    /// When it is forced to disk.
-    pub(crate) sync: SyncPolicy,
-    /// Who writes it, if not this process.
-    pub(crate) server: Option<RemoteStore>,
 }

@@ -10,13 +10,16 @@ use memref::RegionKind;
 use trace_format::{Encoders, SyncPolicy};
 use trace_server::StoreFormat;
 
-use crate::destination::RemoteStore;
-use crate::error::Feature;
-use crate::foothold::Foothold;
-use crate::plan::{Plan, RunningProcess, TracePlan};
-use crate::program::{self, Linkage};
-use crate::trace_options::{TraceOptions, trace_setters};
-use crate::{Error, Notice, RecordedRun, library, running, session};
+use crate::plan::{Plan, RunningProcess};
+use crate::run::running;
+use crate::run::session;
+use crate::store::remote_store::RemoteStore;
+use crate::store::trace_options::{TraceOptions, trace_setters};
+use crate::store::trace_plan::TracePlan;
+use crate::target::foothold::Foothold;
+use crate::target::program::{self, Linkage};
+use crate::told::error::Feature;
+use crate::{Error, Notice, RecordedRun, library};
 
 /// Who sees the accesses of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use buffers_host::{Listener, OwnedPool};
 
 use crate::Error;
 use crate::clock::now_ns;
-use crate::foothold::Foothold;
+use crate::target::foothold::Foothold;
 
 /// How long is waited where a process that connects could not be served.
 const PAUSE: Duration = Duration::from_millis(1);

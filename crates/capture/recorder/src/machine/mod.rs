@@ -19,12 +19,14 @@ use trace_format::{Encoders, ProcessRecord, SyncPolicy, TraceWriter};
 
 use crate::clock::now_ns;
 use crate::command_line;
-use crate::destination::{Destination, RemoteStore};
 use crate::flushes::Flushes;
-use crate::plan::TracePlan;
 use crate::service::BufferService;
-use crate::trace_options::{TraceOptions, trace_setters};
-use crate::{Error, Notice, ProgramEnd, RecordedRun, Totals, Warning, library, program};
+use crate::store::destination::Destination;
+use crate::store::remote_store::RemoteStore;
+use crate::store::trace_options::{TraceOptions, trace_setters};
+use crate::store::trace_plan::TracePlan;
+use crate::target::program;
+use crate::{Error, Notice, ProgramEnd, RecordedRun, Totals, Warning, library};
 pub use filter::{Direction, MachineFilter};
 use sink::{MachineSink, MachineTotals};
 

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use memref::{GapReason, ProcessId, VirtAddr};
 use trace_format::{COUNTER_GAP_CAUSE, CounterRecord, Error, TraceWriter};
 
+use crate::GapCause;
+
 /// A process's thread ended without its last buffer.
 pub(super) const LOST_BUFFER: &str = "a thread ended before its last buffer was complete";
 /// What a buffer held can't be what was written into it.
@@ -13,17 +15,6 @@ pub(super) const OVERWRITTEN: &str = "a buffer that the program wrote into, or t
 
 /// Causes that are told apart; programs that do strange things in ever new ways have no more.
 const MAX_CAUSES: usize = 1024;
-
-/// Why events are missing, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GapCause {
-    /// The kind of the cause.
-    pub reason: GapReason,
-    /// The cause itself.
-    pub cause: String,
-    /// Events that are missing for it.
-    pub count: u64,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CauseKey {

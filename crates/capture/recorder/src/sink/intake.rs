@@ -13,7 +13,7 @@ use super::causes::LOST_BUFFER;
 use super::gathered::{GatheredBuffers, HeldBuffer};
 use super::thread::TracedThread;
 use crate::clock::now_ns;
-use crate::flow::ThreadFlow;
+use crate::sink::flow::ThreadFlow;
 
 impl Sink<'_> {
     /// For a listener: reads what threads wrote into buffers that they still fill. Whether there was anything.

@@ -7,10 +7,10 @@ use trace_format::{COUNTER_UNTRACED_PROGRAM, CounterRecord, Error, ProcessRecord
 
 use super::thread::TracedThread;
 use super::{Sink, TracedProcess};
-use crate::announced::{AnnouncedProgram, LostProgram};
 use crate::clock::now_ns;
-use crate::elsewhere;
-use crate::recorded_run::add_missing;
+use crate::sink::announced::{AnnouncedProgram, LostProgram};
+use crate::target::elsewhere;
+use crate::told::totals::add_missing;
 
 impl Sink<'_> {
     /// The recorder is about to start that program, under the first number.

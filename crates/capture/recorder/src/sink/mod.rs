@@ -2,11 +2,14 @@
 //!
 //! [`Sink`] knows the session's processes and threads. Its methods lie where their subject is: buffers come in by `intake`,
 //! which hands their bytes to `pieces`, and so to the workers, or reads them itself: `translated` (`values` where accesses come with
-//! their bytes), `records`. `stepped` compares what was recorded with stepping. When buffers are read, and in which order, is decided by `drain`.
+//! their bytes), `records`. `stepped` compares what was recorded with stepping. When buffers are read, and in which order, is decided by `run::drain`.
 
+mod announced;
+mod block_table;
 mod build_id;
-pub(crate) mod causes;
+mod causes;
 mod deaths;
+pub(crate) mod flow;
 mod gathered;
 mod intake;
 mod lost;
@@ -14,6 +17,8 @@ mod piece_coder;
 mod piece_queue;
 mod pieces;
 mod records;
+pub(crate) mod regions;
+mod session_blocks;
 mod stepped;
 #[cfg(test)]
 mod tests;
@@ -29,34 +34,20 @@ use memref::{Access, Event, Gap, GapReason, ProcessId, VirtAddr};
 use trace_format::{COUNTER_SLOW_PATH, CounterRecord, Error, ProcessRecord, TraceWriter};
 use trace_server::Workers;
 
-use crate::announced::Announcements;
 use crate::clock::now_ns;
-use crate::elsewhere;
-use crate::flow::{BlockList, ThreadFlow};
 use crate::listener::{Heard, Listener};
-use crate::recorded_run::{MissingEvents, add_missing};
-use crate::regions::WantedRegions;
-use crate::session_blocks::SessionBlocks;
-use causes::{GapCause, GapCauses};
+use crate::sink::announced::Announcements;
+use crate::sink::flow::{BlockList, ThreadFlow};
+use crate::sink::regions::WantedRegions;
+use crate::sink::session_blocks::SessionBlocks;
+use crate::target::elsewhere;
+use crate::told::totals::{GapCause, MissingEvents, Totals, Verified, add_missing};
+use causes::GapCauses;
 use piece_queue::Pieces;
-pub use stepped::Verified;
 use thread::TracedThread;
 
 /// Accesses that are gathered before they go to the shard.
 const WAITING_ACCESSES: usize = 16_384;
-
-/// What has been recorded so far, for the progress line and the closing words.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Totals {
-    /// Single accesses.
-    pub accesses: u64,
-    /// Accesses whose instruction took the slow path.
-    pub slow: u64,
-    /// Events that are known to be missing.
-    pub gaps: u64,
-    /// Processes that are known to have ended by a signal.
-    pub deaths: u64,
-}
 
 /// A traced process of the session.
 struct TracedProcess {

@@ -13,7 +13,7 @@ use memref::{Access, Order};
 use trace_format::BlockFrame;
 
 use super::gathered::HeldBuffer;
-use crate::session_blocks::ExecutableBlocks;
+use crate::sink::session_blocks::ExecutableBlocks;
 
 /// Frames of a piece from which on no further buffer of it is coded: what waits to be written is bounded.
 const MOST_FRAMES: usize = 8;

@@ -3,6 +3,8 @@
 
 use memref::{Access, VirtAddr};
 
+use crate::Verified;
+
 /// Differences that are shown.
 const SHOWN: usize = 10;
 
@@ -20,23 +22,6 @@ pub(super) struct SteppedStretch {
 struct Seen {
     access: Access,
     bytes: Vec<u8>,
-}
-
-/// What was compared, of all threads.
-#[derive(Clone, Debug, Default)]
-pub struct Verified {
-    /// Windows that were begun.
-    pub windows: u64,
-    /// Instructions that were compared.
-    pub instructions: u64,
-    /// Accesses that stepping saw.
-    pub accesses: u64,
-    /// Those of them whose bytes were compared, too; `None` where bytes are not recorded.
-    pub with_bytes: Option<u64>,
-    /// Instructions whose accesses differ, and stretches whose number of instructions does.
-    pub mismatches: u64,
-    /// The first of them, in words.
-    pub shown: Vec<String>,
 }
 
 impl SteppedStretch {

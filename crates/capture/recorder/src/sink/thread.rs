@@ -9,8 +9,8 @@ use trace_format::{Error, ShardWriter};
 use super::gathered::{GatheredBuffers, HeldBuffer};
 use super::piece_coder::CodingPiece;
 use super::stepped::SteppedStretch;
-use crate::flow::ThreadFlow;
-use crate::session_blocks::ExecutableBlocks;
+use crate::sink::flow::ThreadFlow;
+use crate::sink::session_blocks::ExecutableBlocks;
 
 /// One traced thread.
 pub(super) struct TracedThread {

@@ -10,7 +10,7 @@ use trace_format::{BlockWriter, Error};
 use super::causes::OVERWRITTEN;
 use super::thread::{LastBlock, TracedThread};
 use super::{Sink, WAITING_ACCESSES};
-use crate::session_blocks::ExecutableBlocks;
+use crate::sink::session_blocks::ExecutableBlocks;
 
 impl Sink<'_> {
     /// A buffer of a translated thread.

@@ -8,7 +8,7 @@ use trace_format::Error;
 
 use super::thread::{LastBlock, TracedThread};
 use super::{Sink, WAITING_ACCESSES};
-use crate::session_blocks::ExecutableBlocks;
+use crate::sink::session_blocks::ExecutableBlocks;
 
 /// Accesses that wait to be written, and where their bytes end among those of all.
 #[derive(Debug, Default)]

@@ -17,10 +17,12 @@ use buffers::{Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
 use memref::RegionKind;
 use trace_format::{Encoders, SyncPolicy};
 
-use crate::plan::{Plan, TracePlan};
-use crate::program::{self, Linkage};
+use crate::plan::Plan;
+use crate::run::session;
 use crate::service::unique_name;
-use crate::{Error, Notice, RecordedRun, Tracer, library, session};
+use crate::store::trace_plan::TracePlan;
+use crate::target::program::{self, Linkage};
+use crate::{Error, Notice, RecordedRun, Tracer, library};
 use list::{Temporary, WatchLists};
 use live::HitQueue;
 

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use buffers::{BufferState, ProcessState};
 use buffers_host::OwnedPool;
 
-use crate::elsewhere;
 use crate::flushes::Flushes;
-use crate::living::LiveProcesses;
 use crate::plan::Plan;
+use crate::run::waiter::Waiter;
 use crate::sink::Sink;
-use crate::waiter::Waiter;
+use crate::target::elsewhere;
+use crate::target::living::LiveProcesses;
 use crate::{Error, Notice};
 
 /// How long the recorder waits for programs that were announced, and for children that were forked, where nobody else is left.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use trace_format::SyncPolicy;
 
-use crate::destination::RemoteStore;
-use crate::plan::TracePlan;
+use crate::store::remote_store::RemoteStore;
+use crate::store::trace_plan::TracePlan;
 
 /// As a user gave them; `None` where nothing was said.
 #[derive(Clone, Debug, Default)]

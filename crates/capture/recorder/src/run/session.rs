@@ -9,14 +9,16 @@ use memref::RegionKind;
 use trace_format::TraceWriter;
 
 use crate::clock::{cpu_seconds, now_ns};
-use crate::destination::Destination;
-use crate::drain::Drain;
 use crate::listener::Listener;
 use crate::plan::Plan;
+use crate::run::drain::Drain;
+use crate::run::running::Failure;
+use crate::run::waiter::Waiter;
 use crate::service::{BufferService, Configure};
+use crate::sink::regions;
 use crate::sink::{Contents, Sink};
-use crate::waiter::{Failure, Waiter};
-use crate::{Error, Notice, ProgramEnd, RecordedRun, Verified, command_line, regions};
+use crate::store::destination::Destination;
+use crate::{Error, Notice, ProgramEnd, RecordedRun, Verified, command_line};
 
 /// Records until the program and all that it started have ended, or the recording of a running process has.
 pub(crate) fn record(plan: &Plan, tell: &mut dyn FnMut(Notice<'_>)) -> Result<RecordedRun, Error> {

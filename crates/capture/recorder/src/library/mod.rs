@@ -1,11 +1,13 @@
 //! The libraries that go into traced programs, and functions by name.
 
+mod bundle;
+
 use std::path::{Path, PathBuf};
 
 use buffers::{Breakpoint, BreakpointKind, MAX_BREAKPOINTS, MAX_PATH_BYTES};
 use symbols::{Module, SearchPath};
 
-use crate::{Error, bundle};
+use crate::Error;
 
 const NAME: &str = "libmemtap_tracer.so";
 

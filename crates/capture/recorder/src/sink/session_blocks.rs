@@ -7,8 +7,8 @@ use blocks::{BasicBlock, Definition, SharedBlock};
 use buffers::flow::ID_BITS;
 use trace_format::Error;
 
-use crate::block_table::{BlockTable, DefinedBlock};
-use crate::flow::BlockList;
+use crate::sink::block_table::{BlockTable, DefinedBlock};
+use crate::sink::flow::BlockList;
 
 /// The blocks of one process.
 #[derive(Debug, Default)]

@@ -14,21 +14,10 @@ use buffers::FIRST_ANNOUNCEMENT;
 use buffers_host::OwnedPool;
 
 use crate::plan::{Plan, RunningProcess};
-use crate::program::{self, Linkage};
-use crate::running;
+use crate::run::running::{self, Failure};
 use crate::service::BufferService;
+use crate::target::program::{self, Linkage};
 use crate::{Error, Notice, ProgramEnd, library};
-
-/// Why nobody knows how the program ended.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// A process that was to be attached to was left as it was.
-    NotEntered(Error),
-    /// It goes on in the tracer, unrecorded.
-    NotLeft(Error),
-    /// A program that was started can't be waited for.
-    Lost(io::Error),
-}
 
 /// Somebody who waits for the program.
 pub(crate) struct Waiter {

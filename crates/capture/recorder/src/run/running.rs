@@ -4,6 +4,7 @@
 //! The threads are stopped by ptrace (crate `attach`) only for these two moments. What the library does on them is described
 //! in `buffers::attach`. Processes that the recorded one starts are recorded too, and left at the end as well.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,13 +19,23 @@ use buffers_host::OwnedPool;
 use memref::VirtAddr;
 use x86::Registers;
 
-use crate::elsewhere;
-use crate::living::LiveProcesses;
 use crate::plan::RunningProcess;
-use crate::waiter::Failure;
+use crate::target::elsewhere;
+use crate::target::living::LiveProcesses;
 use crate::{Error, Notice};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why nobody knows how the program ended.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A process that was to be attached to was left as it was.
+    NotEntered(Error),
+    /// It goes on in the tracer, unrecorded.
+    NotLeft(Error),
+    /// A program that was started can't be waited for.
+    Lost(io::Error),
+}
 
 /// How long is waited until no thread is at work in the tracer.
 const LEAVE_SECONDS: u64 = 20;

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use memref::GapReason;
-
-use crate::sink::causes::GapCause;
-use crate::{ProgramEnd, Totals, Verified, Warning};
+use crate::told::notice::Warning;
+use crate::told::program_end::ProgramEnd;
+use crate::told::totals::{GapCause, MissingEvents, Totals, Verified};
 
 /// How a recording went.
 #[derive(Clone, Debug)]
@@ -27,21 +26,4 @@ pub struct RecordedRun {
     pub verified: Option<Verified>,
     /// What should be known of it; each was a [`Notice::Warning`](crate::Notice::Warning), too.
     pub warnings: Vec<Warning>,
-}
-
-/// Events that are missing for one reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MissingEvents {
-    /// Why.
-    pub reason: GapReason,
-    /// How many.
-    pub count: u64,
-}
-
-/// Counts missing events by their reason.
-pub(crate) fn add_missing(list: &mut Vec<MissingEvents>, reason: GapReason, count: u64) {
-    match list.iter_mut().find(|missing| missing.reason == reason) {
-        Some(missing) => missing.count += count,
-        None => list.push(MissingEvents { reason, count }),
-    }
 }

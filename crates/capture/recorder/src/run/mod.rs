@@ -1,0 +1,6 @@
+//! One recording of a program or a process, from its start to its end: `session` is the outline.
+
+mod drain;
+pub(crate) mod running;
+pub(crate) mod session;
+mod waiter;
