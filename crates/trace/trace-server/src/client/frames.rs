@@ -11,6 +11,7 @@ use trace_format::{
 };
 
 use super::Client;
+use super::remote_error::remote_error;
 use crate::{Error, TraceOptions, Upstream, lock};
 
 impl Upstream for Client {
@@ -43,7 +44,7 @@ struct FrameSink {
 
 impl FrameSink {
     fn remote<T>(&self, result: Result<T, Error>) -> Result<T, TraceError> {
-        result.map_err(|error| TraceError::Remote { path: self.path.clone(), what: error.to_string() })
+        result.map_err(|error| remote_error(&self.path, &error))
     }
 }
 

@@ -28,6 +28,7 @@ mod data;
 mod frames;
 mod multiplexer;
 mod reader;
+mod remote_error;
 mod shared;
 mod sink;
 mod socket;

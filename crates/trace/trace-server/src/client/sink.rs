@@ -9,6 +9,7 @@ use trace_format::{
     Error as TraceError, NewSegment, SegmentContent, SegmentSink, StreamDescription, StreamKind,
 };
 
+use super::remote_error::remote_error;
 use super::writer::EntryWriter;
 use super::{BUFFER_BYTES, BUFFERS, Client};
 use crate::{Error, TraceOptions, lock};
@@ -61,7 +62,7 @@ impl RemoteSink {
 
     fn remote(&self) -> impl Fn(Error) -> TraceError {
         let path = self.path.clone();
-        move |error| TraceError::Remote { path: path.clone(), what: error.to_string() }
+        move |error| remote_error(&path, &error)
     }
 
     fn writer(&self, stream: u32, busy: bool) -> Result<Arc<Mutex<EntryWriter>>, Error> {
