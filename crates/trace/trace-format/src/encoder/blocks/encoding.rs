@@ -387,6 +387,11 @@ impl FrameCoder {
         VALUES
     }
 
+    /// How many accesses by themselves there are.
+    pub(super) fn singles(&self) -> usize {
+        self.columns.singles.len() / SINGLE_BYTES
+    }
+
     /// An access by itself.
     pub(super) fn push_single(&mut self, access: &Access) {
         if self.count == 0 {

@@ -14,6 +14,8 @@ use crate::{AccessCounts, Bounds, MAX_FRAME_ENTRIES};
 
 /// Accesses of a frame.
 const FRAME_ACCESSES: u64 = 1 << 20;
+/// Of them by themselves: each takes 32 bytes until it is coded, where an execution takes a few.
+const FRAME_SINGLES: usize = 1 << 18;
 /// A string instruction that made more of them is kept as single ones, frame by frame.
 pub(super) const MANY: u64 = 1 << 18;
 const _: () = assert!(MAX_ACCESSES <= MANY as usize);
@@ -107,7 +109,8 @@ impl BlockFrame {
     /// Whether it is as long as a frame should be.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.len() >= FRAME_ACCESSES
+        let is_full = |coder: &FrameCoder| coder.count >= FRAME_ACCESSES || coder.singles() >= FRAME_SINGLES;
+        self.coder.as_ref().is_some_and(is_full)
     }
 
     /// Whether an execution can be added: so many accesses, with that fs base. If not, and the frame is not empty, the frame is to be

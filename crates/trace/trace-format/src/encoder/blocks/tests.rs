@@ -302,3 +302,15 @@ fn expected_blocks_are_those_that_the_frame_has_and_that_are_plain() {
     assert_eq!((coded.count(), coded.parts()), (by_each.count(), by_each.parts()));
     assert_eq!((coded.bounds(), coded.counts()), (by_each.bounds(), by_each.counts()));
 }
+
+#[test]
+fn a_frame_of_accesses_by_themselves_is_full_before_they_take_much_memory() {
+    let access =
+        |cycle| Access { cycle, ip: VirtAddr(1), addr: VirtAddr(2), size: 8, kind: AccessKind::Load };
+    let mut frame = BlockFrame::default();
+    let longest = (1..).find(|&turn| {
+        frame.push_single(&access(turn));
+        frame.is_full()
+    });
+    assert_eq!(longest.map(|singles| singles * 32), Some(8 << 20), "bytes");
+}
