@@ -1,6 +1,6 @@
 //! Puts the libraries that go into traced programs into this crate, for programs that nobody installs them beside.
 //!
-//! `cargo install` keeps programs and nothing else. So a release build holds the libraries ([`bundle`](src/bundle.rs)); a
+//! `cargo install` keeps programs and nothing else. So a release build holds the libraries ([`bundle`](src/library/bundle.rs)); a
 //! development build, whose libraries lie beside it, does not. `MEMTAP_BUNDLE=1` and `MEMTAP_BUNDLE=0` say it for any profile: packages
 //! have them as files. Cargo gives a build script no library of another crate, so they are built here, in a folder of their own.
 
