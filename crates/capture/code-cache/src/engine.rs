@@ -13,7 +13,7 @@ use crate::asked::{Flow, Mode, Task};
 use crate::check::{CheckSite, Checked};
 use crate::code_pages::CodePages;
 use crate::emit::{Around, ENTRY_BYTES, Emitted, Link, TooFar, emit, emit_probe, emit_way};
-use crate::exit_reason::{CHECK_DONE, EXIT_KINDS, EXIT_LINK, EXIT_MISS, EXIT_STOP};
+use crate::exit_reason::{CHECK_DONE, EXIT_CHECK, EXIT_KINDS, EXIT_LINK, EXIT_MISS, EXIT_STOP};
 use crate::filter::AddressFilter;
 use crate::paths::PathSearch;
 use crate::place::{CachedBlock, Front, Place, Recording, ShorterBlock};
@@ -561,7 +561,7 @@ impl Engine {
         self.sites.get(number as usize).map(|site| site.checked(register, fs_base, backwards))
     }
 
-    /// What a reason for which the cache was left means.
+    /// What a reason for which the cache was left means, where [`Exit::of_reason`] can't say.
     pub fn exit(&self, reason: u32) -> Option<Exit> {
         let number = reason & !EXIT_KINDS;
         match reason & EXIT_KINDS {
@@ -569,12 +569,12 @@ impl Engine {
                 let link = self.links.get(number as usize)?;
                 Some(Exit::Goto(link.target, link.mode, Via(number)))
             }
-            EXIT_MISS | EXIT_STOP => Exit::of_reason(reason),
-            _ if number & CHECK_DONE != 0 => self
+            EXIT_CHECK if number & CHECK_DONE != 0 => self
                 .sites
                 .get((number & !CHECK_DONE) as usize)
                 .map(|site| Exit::Checked(site.addr, site.after)),
-            _ => Some(Exit::Check(number)),
+            EXIT_CHECK => Some(Exit::Check(number)),
+            _ => None,
         }
     }
 

@@ -96,7 +96,7 @@ pub(crate) fn resume(thread: &mut TracedThread, regs: &mut x86::Registers, vecto
     // The gate's own last instruction is stepped, so that the trap comes before the block's first one. The return from
     // a handler is not.
     if thread.busy == 0 && front.is_instruction && !front.is_trap {
-        let step = observe(thread, regs.rip, *regs, vectors, None);
+        let step = observe(thread, *regs, vectors, None);
         if must_stop(step, regs) {
             thread.window.left = 0;
             finish(thread);
@@ -183,7 +183,7 @@ pub(crate) fn on_step(thread: &mut TracedThread, info: &SigInfo, context: &mut U
         if let (Some(register), Some(live)) = (front.borrowed, thread.translation.live()) {
             regs.set_number(register, live.spill(0));
         }
-        let step = observe(thread, regs.rip, regs, delivery::vector_state(context), None);
+        let step = observe(thread, regs, delivery::vector_state(context), None);
         let ends = must_stop(step, &regs);
         let is_long =
             step == Some(StepKind::Repeated) && (thread.window.left == 0 || thread.window.is_full());
@@ -221,15 +221,15 @@ fn hide_flag(thread: &mut TracedThread, context: &UContext) {
     }
 }
 
-/// Keeps aside what the instruction that the thread is about to execute at `rip` will access. `addr`: where it is in the program,
-/// if that is not its copy.
+/// Keeps aside what the instruction that the thread is about to execute will access. `addr`: where it is in the program,
+/// if the registers do not stand at its copy.
 fn observe(
     thread: &mut TracedThread,
-    rip: u64,
     mut regs: x86::Registers,
     vectors: *mut u8,
     addr: Option<u64>,
 ) -> Option<StepKind> {
+    let rip = regs.rip;
     let ip = addr.or_else(|| program_address(rip))?;
     regs.rip = ip;
     let (oracle, executed) = (thread.window.oracle?, thread.window.executed);
@@ -325,8 +325,7 @@ pub(crate) fn before_special(thread: &mut TracedThread, context: &mut UContext, 
         context.gregs.rflags &= !TRAP_FLAG;
     }
     if thread.window.is_open {
-        let regs = context.gregs;
-        observe(thread, context.gregs.rip, regs, delivery::vector_state(context), Some(addr));
+        observe(thread, context.gregs, delivery::vector_state(context), Some(addr));
     }
 }
 
