@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use e2e::{Finished, TestProgram, Trace, memtap, record, run, tool};
+use e2e::{FILLING, Finished, TestProgram, Trace, memtap, on_small_disk, record, run, tool};
 
 fn ask(args: &[&str]) -> Finished {
     run(Command::new(memtap()).args(args), b"")
@@ -169,48 +169,30 @@ fn an_output_that_exists_is_kept() {
     assert_eq!(trace.number("gaps"), 0);
 }
 
-/// A file system of 8 MiB, more than a frame takes, in a mount namespace of its own. What was written until it was full can be read.
+/// What was written until it was full can be read.
 #[test]
 fn disk_full_where_a_mount_is_allowed() {
-    let mount = |script: &str| {
-        let words = ["--map-root-user", "--mount", "bash", "-c", script];
-        run(Command::new(tool("unshare")).args(words), b"")
-    };
     let dir = temp();
-    let small = format!("mount -t tmpfs -o size=8m none {}", text(dir.path()));
-    if mount(&small).status != 0 {
+    if on_small_disk(dir.path(), "true").status != 0 {
         return;
     }
-    let program = TestProgram::from_source("fill.c", FILL, &[]);
+    let program = TestProgram::from_source("fill.c", FILLING, &[]);
     let (memtap, path) = (memtap(), dir.path().join("t.memtap"));
     let (memtap, path) = (text(&memtap), text(&path));
-    let outcome = mount(&format!("{small} && exec {memtap} record -o {path} -- {}", text(&program.path)));
+    let script = format!("exec {memtap} record -o {path} -- {}", text(&program.path));
+    let outcome = on_small_disk(dir.path(), &script);
     let err = outcome.err();
     assert_eq!(outcome.status, 1, "{err}");
     assert_eq!(err.lines().count(), 1, "one line, not:\n{err}");
     assert!(err.contains("t.memtap"), "{err}");
-    let outcome = mount(&format!(
-        "{small} && {{ {memtap} record -o {path} -- {}; {memtap} stat {path} --json; }}",
-        text(&program.path)
-    ));
+    let outcome = on_small_disk(
+        dir.path(),
+        &format!("{{ {memtap} record -o {path} -- {}; {memtap} stat {path} --json; }}", text(&program.path)),
+    );
     let stat: serde_json::Value = serde_json::from_str(&outcome.out()).expect("stat --json is JSON");
     assert!(stat["gaps"].as_u64().is_some_and(|n| n > 0), "what is missing is said: {stat}");
     assert!(stat["accesses"].as_u64().is_some_and(|n| n > 0), "what was written can be read: {stat}");
 }
-
-/// Accesses whose addresses don't compress.
-const FILL: &str = "
-unsigned cells[1 << 16];
-int main(void)
-{
-    unsigned x = 1;
-    for (int i = 0; i < 20000000; i++) {
-        x = x * 1664525 + 1013904223;
-        __asm__ volatile(\"movl %1, %0\" : \"=m\"(cells[x >> 16]) : \"r\"(x));
-    }
-    return 0;
-}
-";
 
 #[test]
 fn the_command_line_is_wrong() {

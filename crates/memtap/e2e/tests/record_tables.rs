@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use e2e::{Finished, Limited, TestProgram, Trace, memtap, run, spawn, tool};
+use e2e::{FILLING, Finished, Limited, TestProgram, Trace, memtap, on_small_disk, run, spawn, tool};
 
 // Changes a variable a thousand times and writes one byte after a block.
 const COUNTING: &str = "
@@ -204,36 +204,21 @@ fn a_running_process_has_tables_too() {
     child.kill().expect("it runs natively again");
 }
 
-// Accesses whose addresses don't compress.
-const FILLING: &str = "
-unsigned cells[1 << 16];
-int main(void)
-{
-    unsigned x = 1;
-    for (int i = 0; i < 20000000; i++) {
-        x = x * 1664525 + 1013904223;
-        __asm__ volatile(\"movl %1, %0\" : \"=m\"(cells[x >> 16]) : \"r\"(x));
-    }
-    return 0;
-}
-";
-
-/// The folder for temporary files is a file system of 8 MiB, in a mount name space of its own.
+/// The folder for temporary files is small.
 #[test]
 fn a_trace_that_does_not_fit_has_tables_of_what_is_there_where_a_mount_is_allowed() {
     let place = Place::new();
     let [_, temporary] = place.folders();
-    let mount = |script: &str| {
-        let small = format!("mount -t tmpfs -o size=8m none {} && {script}", temporary.display());
-        let words = ["--map-root-user", "--mount", "bash", "-c", &small];
-        run(place.command(&tool("unshare")).args(words), b"")
-    };
-    if mount("true").status != 0 {
+    if on_small_disk(&temporary, "true").status != 0 {
         return;
     }
     let program = TestProgram::from_source("filling.c", FILLING, &[]).path;
-    let line = format!("{} record --quiet --report=variable -- {}", memtap().display(), program.display());
-    let outcome = mount(&format!("{{ {line}; echo $?; ls -A {}; }}", temporary.display()));
+    let (memtap, program, folder) = (memtap(), program.display(), temporary.display());
+    let line = format!("{} record --quiet --report=variable -- {program}", memtap.display());
+    let outcome = on_small_disk(
+        &temporary,
+        &format!("{{ env -u COLUMNS TMPDIR={folder} {line}; echo $?; ls -A {folder}; }}"),
+    );
     let said = outcome.err();
     assert_eq!(outcome.out(), "1\n", "the status, and no file: {said}");
     let named = format!("the trace in {}: ", temporary.display());
