@@ -33,8 +33,10 @@
 //! knows what becomes of each record. What a trace can be asked, and how it is written, is left to `trace-format`.
 #![forbid(unsafe_code)]
 
+mod buffer_service;
 mod clock;
 mod command_line;
+mod feedback;
 mod flushes;
 mod host;
 mod library;
@@ -43,20 +45,18 @@ mod machine;
 mod plan;
 mod recorder;
 mod run;
-mod service;
 mod sink;
 mod store;
 mod target;
-mod told;
 pub mod watching;
 
+pub use feedback::error::{Error, Feature};
+pub use feedback::notice::{Notice, Warning};
+pub use feedback::program_end::ProgramEnd;
+pub use feedback::recorded_run::RecordedRun;
+pub use feedback::totals::{GapCause, MissingEvents, Totals, Verified};
 pub use host::{HostFinding, HostState, examine_host};
 pub use library::find_library;
 pub use machine::{Direction, MachineFilter, MachineRecorder};
 pub use recorder::{Mechanism, Recorder, Tracer};
 pub use store::remote_store::RemoteStore;
-pub use told::error::{Error, Feature};
-pub use told::notice::{Notice, Warning};
-pub use told::program_end::ProgramEnd;
-pub use told::recorded_run::RecordedRun;
-pub use told::totals::{GapCause, MissingEvents, Totals, Verified};

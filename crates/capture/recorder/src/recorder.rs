@@ -10,6 +10,7 @@ use memref::RegionKind;
 use trace_format::{Encoders, SyncPolicy};
 use trace_server::StoreFormat;
 
+use crate::feedback::error::Feature;
 use crate::plan::{Plan, RunningProcess};
 use crate::run::running;
 use crate::run::session;
@@ -18,7 +19,6 @@ use crate::store::trace_options::{TraceOptions, trace_setters};
 use crate::store::trace_plan::TracePlan;
 use crate::target::foothold::Foothold;
 use crate::target::program::{self, Linkage};
-use crate::told::error::Feature;
 use crate::{Error, Notice, RecordedRun, library};
 
 /// Who sees the accesses of a program.

@@ -17,10 +17,10 @@ use buffers_host::OwnedPool;
 use memref::RamLayout;
 use trace_format::{Encoders, ProcessRecord, SyncPolicy, TraceWriter};
 
+use crate::buffer_service::BufferService;
 use crate::clock::now_ns;
 use crate::command_line;
 use crate::flushes::Flushes;
-use crate::service::BufferService;
 use crate::store::destination::Destination;
 use crate::store::remote_store::RemoteStore;
 use crate::store::trace_options::{TraceOptions, trace_setters};

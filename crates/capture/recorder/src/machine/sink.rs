@@ -14,7 +14,7 @@ use trace_format::{
 };
 
 use crate::clock::now_ns;
-use crate::told::totals::{MissingEvents, add_missing};
+use crate::feedback::totals::{MissingEvents, add_missing};
 
 /// Virtual pages of which is remembered that their place was stated.
 const STATED: usize = 1 << 13;

@@ -11,8 +11,8 @@ use crate::flushes::Flushes;
 use crate::plan::Plan;
 use crate::run::waiter::Waiter;
 use crate::sink::Sink;
-use crate::target::elsewhere;
-use crate::target::living::LiveProcesses;
+use crate::target::live_processes::LiveProcesses;
+use crate::target::pid_namespaces;
 use crate::{Error, Notice};
 
 /// How long the recorder waits for programs that were announced, and for children that were forked, where nobody else is left.
@@ -129,7 +129,7 @@ impl<'a, 's> Drain<'a, 's> {
             }
             self.unentered.remove(&number);
             // One that is nowhere was dead before anybody could look.
-            let pid = elsewhere::pid_of(slot, self.pool).unwrap_or(0);
+            let pid = pid_namespaces::pid_of(slot, self.pool).unwrap_or(0);
             let shown = if pid == 0 { slot.own_pid() } else { pid };
             self.sink.add_process(number, shown, slot.parent(), slot.start_ns())?;
             self.sink.arrive(slot);
@@ -158,7 +158,7 @@ impl<'a, 's> Drain<'a, 's> {
         if !self.expects_children() {
             return Vec::new();
         }
-        elsewhere::holders(self.pool).into_iter().filter(|pid| !self.pids.contains(pid)).collect()
+        pid_namespaces::holders(self.pool).into_iter().filter(|pid| !self.pids.contains(pid)).collect()
     }
 
     /// Reads what was handed over. Whether there was anything. Buffers of a process that appeared since the sink was last told

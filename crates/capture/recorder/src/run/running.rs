@@ -20,8 +20,8 @@ use memref::VirtAddr;
 use x86::Registers;
 
 use crate::plan::RunningProcess;
-use crate::target::elsewhere;
-use crate::target::living::LiveProcesses;
+use crate::target::live_processes::LiveProcesses;
+use crate::target::pid_namespaces;
 use crate::{Error, Notice};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
@@ -286,7 +286,7 @@ fn readiness(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<Vec<bool>
     for thread in stopped.iter() {
         let registers = thread.registers().map_err(thread_error(pid))?;
         let ready = Ready {
-            tid: elsewhere::own_tid(pid, thread.tid()) as u64,
+            tid: pid_namespaces::own_tid(pid, thread.tid()) as u64,
             rip: registers.rip,
             rsp: registers.rsp,
             gs_base: registers.gs_base,
@@ -409,7 +409,7 @@ pub(crate) fn run(
     let is_time = || running.time.is_some_and(|time| begun.elapsed() >= time);
     while !running.stop.load(Ordering::Relaxed) && !is_time() {
         while let Some(slot) = pool.pool().process(known).filter(|slot| slot.state() != ProcessState::Empty) {
-            living.add(known, elsewhere::pid_of(slot, pool).unwrap_or(0));
+            living.add(known, pid_namespaces::pid_of(slot, pool).unwrap_or(0));
             known += 1;
         }
         living.dead();
@@ -432,7 +432,7 @@ fn leave_all(pool: &OwnedPool, library: &Path) -> Result<()> {
             .filter_map(|number| pool.pool().process(number))
             .filter(|slot| slot.state() == ProcessState::Live);
         let Some(slot) = live.next() else { return result };
-        let left = elsewhere::pid_of(slot, pool).map_or(Ok(()), |pid| leave(pid, library));
+        let left = pid_namespaces::pid_of(slot, pool).map_or(Ok(()), |pid| leave(pid, library));
         slot.end();
         result = result.and(left);
     }

@@ -8,13 +8,13 @@ use buffers::{Config, FIRST_ANNOUNCEMENT};
 use memref::RegionKind;
 use trace_format::TraceWriter;
 
+use crate::buffer_service::{BufferService, Configure};
 use crate::clock::{cpu_seconds, now_ns};
 use crate::listener::Listener;
 use crate::plan::Plan;
 use crate::run::drain::Drain;
 use crate::run::running::Failure;
 use crate::run::waiter::Waiter;
-use crate::service::{BufferService, Configure};
 use crate::sink::regions;
 use crate::sink::{Contents, Sink};
 use crate::store::destination::Destination;

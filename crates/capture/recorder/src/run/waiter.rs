@@ -13,9 +13,9 @@ use std::thread::JoinHandle;
 use buffers::FIRST_ANNOUNCEMENT;
 use buffers_host::OwnedPool;
 
+use crate::buffer_service::BufferService;
 use crate::plan::{Plan, RunningProcess};
 use crate::run::running::{self, Failure};
-use crate::service::BufferService;
 use crate::target::program::{self, Linkage};
 use crate::{Error, Notice, ProgramEnd, library};
 

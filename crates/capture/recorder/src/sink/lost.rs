@@ -8,9 +8,9 @@ use trace_format::{COUNTER_UNTRACED_PROGRAM, CounterRecord, Error, ProcessRecord
 use super::thread::TracedThread;
 use super::{Sink, TracedProcess};
 use crate::clock::now_ns;
+use crate::feedback::totals::add_missing;
 use crate::sink::announced::{AnnouncedProgram, LostProgram};
-use crate::target::elsewhere;
-use crate::told::totals::add_missing;
+use crate::target::pid_namespaces;
 
 impl Sink<'_> {
     /// The recorder is about to start that program, under the first number.
@@ -55,7 +55,7 @@ impl Sink<'_> {
 
     /// A child that was forked has not said who it is, and goes on.
     pub(crate) fn note_unborn(&mut self, pid: u32) {
-        self.announced.outlive(&elsewhere::executable(pid), None, pid);
+        self.announced.outlive(&pid_namespaces::executable(pid), None, pid);
     }
 
     /// Nobody comes any more: tells who ran untraced.

@@ -35,13 +35,13 @@ use trace_format::{COUNTER_SLOW_PATH, CounterRecord, Error, ProcessRecord, Trace
 use trace_server::Workers;
 
 use crate::clock::now_ns;
+use crate::feedback::totals::{GapCause, MissingEvents, Totals, Verified, add_missing};
 use crate::listener::{Heard, Listener};
 use crate::sink::announced::Announcements;
 use crate::sink::flow::{BlockList, ThreadFlow};
 use crate::sink::regions::WantedRegions;
 use crate::sink::session_blocks::SessionBlocks;
-use crate::target::elsewhere;
-use crate::told::totals::{GapCause, MissingEvents, Totals, Verified, add_missing};
+use crate::target::pid_namespaces;
 use causes::GapCauses;
 use piece_queue::Pieces;
 use thread::TracedThread;
@@ -212,7 +212,7 @@ impl<'a> Sink<'a> {
         let parent_number = parent;
         let parent = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| parent.id);
         let mut record = ProcessRecord { pid, parent, start_ns, ..Default::default() };
-        record.exe = elsewhere::executable(pid);
+        record.exe = pid_namespaces::executable(pid);
         let id = self.trace.add_process(&record)?;
         record.process = id;
         self.wanted.add_process(number, parent_number);

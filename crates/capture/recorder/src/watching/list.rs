@@ -16,7 +16,7 @@ use super::expression::WatchExpression;
 use super::libraries::{FileIdentity, base_in, identity};
 use super::names::{WatchNames, WatchPlace};
 use crate::Error;
-use crate::service::unique_name;
+use crate::buffer_service::unique_name;
 
 /// A file that goes with this value.
 pub(super) struct Temporary(pub(super) PathBuf);

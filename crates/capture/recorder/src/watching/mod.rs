@@ -17,9 +17,9 @@ use buffers::{Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
 use memref::RegionKind;
 use trace_format::{Encoders, SyncPolicy};
 
+use crate::buffer_service::unique_name;
 use crate::plan::Plan;
 use crate::run::session;
-use crate::service::unique_name;
 use crate::store::trace_plan::TracePlan;
 use crate::target::program::{self, Linkage};
 use crate::{Error, Notice, RecordedRun, Tracer, library};

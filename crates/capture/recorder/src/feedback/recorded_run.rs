@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::told::notice::Warning;
-use crate::told::program_end::ProgramEnd;
-use crate::told::totals::{GapCause, MissingEvents, Totals, Verified};
+use crate::feedback::notice::Warning;
+use crate::feedback::program_end::ProgramEnd;
+use crate::feedback::totals::{GapCause, MissingEvents, Totals, Verified};
 
 /// How a recording went.
 #[derive(Clone, Debug)]
