@@ -17,6 +17,7 @@ use crate::run::session;
 use crate::store::remote_store::RemoteStore;
 use crate::store::trace_options::{TraceOptions, trace_setters};
 use crate::store::trace_plan::TracePlan;
+use crate::target::breakpoints;
 use crate::target::foothold::Foothold;
 use crate::target::program::{self, Linkage};
 use crate::{Error, Notice, RecordedRun, library};
@@ -251,7 +252,7 @@ impl Recorder {
                 return Err(Error::Static(program));
             }
             // No C library of ours calls its main.
-            if start.is_empty() && library::has_function(&program, "main") {
+            if start.is_empty() && breakpoints::has_function(&program, "main") {
                 start.push("main".to_owned());
             }
         }
@@ -356,7 +357,7 @@ impl Recorder {
             verify: self.verify.unwrap_or(0),
             pid: 0,
             watchpoints: [0; MAX_LIST_PATH_BYTES],
-            breakpoints: library::breakpoints(program, start, &self.stop)?,
+            breakpoints: breakpoints::find(program, start, &self.stop)?,
         })
     }
 

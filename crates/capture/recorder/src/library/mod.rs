@@ -1,11 +1,8 @@
-//! The libraries that go into traced programs, and functions by name.
+//! The libraries that go into traced programs: where they are.
 
 mod bundle;
 
 use std::path::{Path, PathBuf};
-
-use buffers::{Breakpoint, BreakpointKind, MAX_BREAKPOINTS, MAX_PATH_BYTES};
-use symbols::{Module, SearchPath};
 
 use crate::Error;
 
@@ -60,42 +57,4 @@ fn can_be_preloaded(path: &Path) -> bool {
 /// The file of the program that this process runs.
 pub(crate) fn own_program() -> Result<PathBuf, Error> {
     std::env::current_exe().map_err(Error::system("the path of memtap itself can't be found"))
-}
-
-/// Whether the program has a function of that name.
-pub(crate) fn has_function(program: &Path, name: &str) -> bool {
-    breakpoint(program, name, BreakpointKind::Start).is_ok()
-}
-
-/// The functions that start and stop recording, from their names.
-pub(crate) fn breakpoints(
-    program: &Path,
-    start: &[String],
-    stop: &[String],
-) -> Result<[Option<Breakpoint>; MAX_BREAKPOINTS], Error> {
-    let mut list = [None; MAX_BREAKPOINTS];
-    let start = start.iter().map(|name| (name, BreakpointKind::Start));
-    let stop = stop.iter().map(|name| (name, BreakpointKind::Stop));
-    let mut places = list.iter_mut();
-    for (name, kind) in start.chain(stop) {
-        let breakpoint = breakpoint(program, name, kind)?;
-        *places.next().ok_or(Error::TooManyFunctions)? = Some(breakpoint);
-    }
-    Ok(list)
-}
-
-/// A function of the program as a breakpoint; its address relative to the module's first mapping.
-fn breakpoint(program: &Path, name: &str, kind: BreakpointKind) -> Result<Breakpoint, Error> {
-    let path = std::fs::canonicalize(program).map_err(Error::file(program, "can't be found"))?;
-    let wrong = |source| Error::Symbols { path: path.clone(), source };
-    let symbols = Module::open(&path, None, &SearchPath::default()).map_err(wrong)?;
-    let found = symbols.find_function(name).map_err(wrong)?;
-    let Some(symbol) = found.first() else {
-        return Err(Error::NoFunction { path: path.clone(), name: name.to_owned() });
-    };
-    let mut module = [0; MAX_PATH_BYTES];
-    let bytes = path.as_os_str().as_encoded_bytes();
-    let Some(place) = module.get_mut(..bytes.len()) else { return Err(Error::PathTooLong(path.clone())) };
-    place.copy_from_slice(bytes);
-    Ok(Breakpoint { kind, address: symbols.mapped_offset(symbol.address), module })
 }
