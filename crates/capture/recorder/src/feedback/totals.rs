@@ -59,3 +59,19 @@ pub struct Verified {
     /// The first of them, in words.
     pub shown: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_events_of_one_reason_are_one_count() {
+        let mut list = Vec::new();
+        let (lost, killed) = (GapReason::LostControl, GapReason::Killed);
+        for (reason, count) in [(lost, 2), (killed, 5), (lost, 3)] {
+            add_missing(&mut list, reason, count);
+        }
+        let expected = [MissingEvents { reason: lost, count: 5 }, MissingEvents { reason: killed, count: 5 }];
+        assert_eq!(list, expected);
+    }
+}

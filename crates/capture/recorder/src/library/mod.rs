@@ -58,3 +58,49 @@ fn can_be_preloaded(path: &Path) -> bool {
 pub(crate) fn own_program() -> Result<PathBuf, Error> {
     std::env::current_exe().map_err(Error::system("the path of memtap itself can't be found"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(folder: &str, can_be_preloaded: bool) {
+        let temporary = tempfile::tempdir().expect("a folder");
+        // Its own name must not decide.
+        let base = temporary.path().canonicalize().expect("it is there");
+        assert!(super::can_be_preloaded(&base), "TMPDIR is {}", base.display());
+        let folder = base.join(folder);
+        std::fs::create_dir(&folder).expect("a folder");
+        let file = folder.join(NAME);
+        std::fs::write(&file, "").expect("a file");
+        let link = base.join("link.so");
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        // The loader is told the file itself, whose path the link hides.
+        for path in [&file, &link] {
+            match preloadable(path) {
+                Ok(found) => assert!(can_be_preloaded && found == file, "{}", found.display()),
+                Err(Error::LibraryPath { path }) => assert!(!can_be_preloaded && path == file),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_library_in_a_folder_that_the_preload_list_would_split_is_refused() {
+        check("lib", true);
+        check("lib-1.2_a,b", true);
+        check("my lib", false);
+        check("a:b", false);
+        check("tab\there", false);
+    }
+
+    #[test]
+    fn a_library_that_is_nowhere_is_refused_with_the_places() {
+        let error = find_library("libmemtap_no_such.so").unwrap_err();
+        let Error::NoLibrary { name, looked } = error else { panic!("{error:?}") };
+        assert_eq!(name, "libmemtap_no_such.so");
+        let beside = std::env::current_exe().and_then(std::fs::canonicalize).expect("it is a file");
+        let beside = beside.parent().expect("a folder").display().to_string();
+        // Other places have that path before theirs.
+        assert!(looked.split(", ").any(|place| place == beside), "{looked}");
+    }
+}
