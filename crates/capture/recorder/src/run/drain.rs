@@ -249,3 +249,83 @@ impl<'a, 's> Drain<'a, 's> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use buffers::{Arrival, Content, ProcessSlot};
+    use trace_format::{CreateOptions, TraceWriter};
+
+    use crate::sink::Contents;
+
+    /// Has a pool read whose processes all are this one.
+    fn with_drain(test: impl FnOnce(&mut Drain<'_, '_>)) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let trace = TraceWriter::create(folder.path().join("t.memtap"), CreateOptions::default());
+        let pool = OwnedPool::create().expect("memory");
+        let contents = Contents { regions: u32::MAX, data: false, flow: false, verify: false };
+        let mut sink = Sink::new(trace.expect("a trace"), contents, None, None);
+        test(&mut Drain::new(&pool, &mut sink));
+    }
+
+    fn slot(pool: &OwnedPool, number: u32) -> &ProcessSlot {
+        pool.pool().process(number).expect("the table is not full")
+    }
+
+    fn enter(pool: &OwnedPool, number: u32) {
+        let pid = std::process::id();
+        let arrival = Arrival { pid, own_pid: pid, parent: None, announcement: None, start_ns: 0 };
+        slot(pool, number).enter(&arrival);
+    }
+
+    #[test]
+    fn a_process_that_drew_a_number_is_expected_until_it_enters_its_slot() {
+        with_drain(|drain| {
+            let number = drain.pool.pool().control().next_process().expect("the table is empty");
+            assert!(!drain.all_known() && drain.expects_children());
+            drain.add_processes().expect("a trace that can be written");
+            assert!(drain.all_known() && drain.expects_children());
+            assert!(!drain.sink.knows(number) && drain.living.is_empty());
+            enter(drain.pool, number);
+            drain.add_processes().expect("a trace that can be written");
+            assert!(drain.sink.knows(number) && !drain.expects_children());
+            assert_eq!(drain.living.len(), 1);
+        });
+    }
+
+    #[test]
+    fn a_buffer_of_a_process_that_is_new_waits_until_it_is_known() {
+        with_drain(|drain| {
+            let pool = drain.pool.pool();
+            let number = pool.control().next_process().expect("the table is empty");
+            enter(drain.pool, number);
+            let thread = pool.control().next_thread();
+            let buffer = pool.take(number, thread, 1, 0, Content::Records).expect("all are free");
+            pool.submit(buffer);
+            assert!(drain.read_submitted().expect("a trace that can be written"));
+            assert_eq!(buffer.header().state(), BufferState::Submitted);
+            drain.add_processes().expect("a trace that can be written");
+            assert!(drain.read_submitted().expect("a trace that can be written"));
+            assert_eq!(buffer.header().state(), BufferState::Free);
+            assert!(!drain.read_submitted().expect("a trace that can be written"));
+        });
+    }
+
+    #[test]
+    fn what_a_process_had_begun_is_given_back_when_it_has_ended_and_no_sooner() {
+        with_drain(|drain| {
+            let pool = drain.pool.pool();
+            let number = pool.control().next_process().expect("the table is empty");
+            enter(drain.pool, number);
+            let thread = pool.control().next_thread();
+            let buffer = pool.take(number, thread, 1, 0, Content::Records).expect("all are free");
+            drain.add_processes().expect("a trace that can be written");
+            drain.leave_ended().expect("a trace that can be written");
+            assert_eq!((buffer.header().state(), drain.living.len()), (BufferState::Owned, 1));
+            // Its pid lives on, as after an exec.
+            slot(drain.pool, number).end();
+            drain.leave_ended().expect("a trace that can be written");
+            assert_eq!((buffer.header().state(), drain.living.len()), (BufferState::Free, 0));
+        });
+    }
+}

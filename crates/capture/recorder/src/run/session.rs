@@ -192,3 +192,51 @@ fn close(
     trace.clone().finish()?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_format::{CreateOptions, Trace};
+
+    /// The properties of a trace that keeps this.
+    fn kept(verified: &Verified) -> Vec<(String, String)> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.memtap");
+        let trace = TraceWriter::create(&path, CreateOptions::default()).expect("a trace");
+        keep_verified(&trace, verified).expect("a trace that can be written");
+        trace.finish().expect("a trace that can be written");
+        let trace = Trace::open(&path).expect("a trace");
+        let properties = trace.properties().iter().filter(|(name, _)| name.starts_with("verified_"));
+        properties.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    fn check(verified: &Verified, expect: &[(&str, &str)]) {
+        let kept = kept(verified);
+        let kept: Vec<_> = kept.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(kept, expect);
+    }
+
+    #[test]
+    fn what_was_not_compared_is_not_kept_as_zero() {
+        let mut verified = Verified { windows: 1, instructions: 20, accesses: 300, ..Verified::default() };
+        let counts = [
+            ("verified_accesses", "300"),
+            ("verified_instructions", "20"),
+            ("verified_mismatches", "0"),
+            ("verified_windows", "1"),
+        ];
+        check(&verified, &counts);
+        verified.with_bytes = Some(0);
+        verified.mismatches = 2;
+        verified.shown = vec!["the first".to_owned(), "the second".to_owned()];
+        let all = [
+            ("verified_accesses", "300"),
+            ("verified_first_mismatches", "the first\nthe second"),
+            ("verified_instructions", "20"),
+            ("verified_mismatches", "2"),
+            ("verified_windows", "1"),
+            ("verified_with_bytes", "0"),
+        ];
+        check(&verified, &all);
+    }
+}

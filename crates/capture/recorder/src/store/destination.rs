@@ -79,3 +79,44 @@ impl Destination {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+    use trace_format::Encoders;
+
+    fn create(output: &Path, replace: bool) -> Result<Destination, Error> {
+        let (output, encoder, sync) = (output.to_owned(), Encoders::LIVE, SyncPolicy::default());
+        Destination::create(&TracePlan { output, replace, encoder, sync, server: None }, false)
+    }
+
+    #[test]
+    fn a_trace_that_is_discarded_leaves_no_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // A name that is no text goes another way.
+        for name in [OsStr::new("t.memtap"), OsStr::from_bytes(b"\xff.memtap")] {
+            let path = folder.path().join(name);
+            let destination = create(&path, false).expect("a trace");
+            assert_eq!(destination.workers().is_some(), name.to_str().is_some());
+            assert!(path.exists());
+            destination.discard();
+            assert!(!path.exists());
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_replaced_where_that_is_wanted_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.memtap");
+        fs::write(&path, "something else").expect("a file");
+        assert!(create(&path, false).is_err());
+        assert_eq!(fs::read(&path).expect("it is kept"), b"something else");
+        let destination = create(&path, true).expect("a trace");
+        destination.trace.finish().expect("a trace");
+        assert!(trace_format::Trace::open(&path).is_ok());
+    }
+}

@@ -112,3 +112,63 @@ impl Drop for Foothold {
 fn through(folder: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: &[u8] = b"a library";
+
+    /// In this process, whose root is that of everything here.
+    fn make_in(folder: &Path, library: &Path) -> io::Result<Foothold> {
+        Foothold::make_in(std::process::id(), folder.to_str().expect("text"), library, BYTES)
+    }
+
+    #[test]
+    fn a_process_needs_none_that_sees_the_library_in_the_same_network() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let library = folder.path().join("libtest.so");
+        assert!(Foothold::is_needed(std::process::id(), &library));
+        fs::write(&library, BYTES).expect("a file");
+        assert!(!Foothold::is_needed(std::process::id(), &library));
+    }
+
+    #[test]
+    fn where_the_library_is_seen_nothing_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let library = folder.path().join("libtest.so");
+        fs::write(&library, BYTES).expect("a file");
+        let foothold = make_in(folder.path(), &library).expect("a foothold");
+        assert_eq!(foothold.library, library);
+        fs::write(foothold.socket(), "").expect("a file in place of the socket");
+        let channel = PathBuf::from(&foothold.channel);
+        assert!(channel.starts_with(folder.path()) && channel.is_file());
+        drop(foothold);
+        let left: Vec<_> = fs::read_dir(folder.path()).expect("a folder").flatten().collect();
+        assert_eq!(left.iter().map(fs::DirEntry::path).collect::<Vec<_>>(), [library]);
+    }
+
+    #[test]
+    fn the_copy_of_a_library_that_is_not_seen_stays_and_is_mended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let hidden = folder.path().join("hidden/libtest.so");
+        let first = make_in(folder.path(), &hidden).expect("a foothold").library.clone();
+        assert_eq!(fs::read(&first).expect("it stays"), BYTES);
+        assert_eq!(fs::metadata(&first).expect("it stays").mode() & 0o777, 0o755);
+        fs::write(&first, "half").expect("a file of our own");
+        let second = make_in(folder.path(), &hidden).expect("a foothold");
+        assert_eq!(second.library, first);
+        assert_eq!(fs::read(&first).expect("it stays"), BYTES);
+    }
+
+    #[test]
+    fn a_folder_that_others_can_change_is_no_place_for_a_library() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let hidden = folder.path().join("hidden/libtest.so");
+        let library = make_in(folder.path(), &hidden).expect("a foothold").library.clone();
+        let own = library.parent().expect("it lies in a folder");
+        fs::set_permissions(own, fs::Permissions::from_mode(0o777)).expect("a folder of our own");
+        let error = make_in(folder.path(), &hidden).unwrap_err();
+        assert!(error.to_string().contains("could be changed by others"), "{error}");
+    }
+}
