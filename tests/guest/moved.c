@@ -5,13 +5,16 @@
 #include <unistd.h>
 
 #define CELLS 1024
+/* An odd number, and so many that interrupts come meanwhile. */
+#define ROUNDS 33
 
 static unsigned cells[CELLS];
 
 __attribute__((noinline)) static void fill(unsigned seed)
 {
-    for (unsigned i = 0; i < CELLS; i++)
-        cells[i] ^= seed * i;
+    for (unsigned round = 0; round < ROUNDS; round++)
+        for (unsigned i = 0; i < CELLS; i++)
+            cells[i] ^= seed * i;
 }
 
 __attribute__((noinline)) static void fill_in_child(void)

@@ -556,6 +556,9 @@ fn same_memory(dump: &Path, image: &Path, cycle: &dyn Display) -> Vec<u8> {
     got
 }
 
+/// Stores of a `fill` in the guest's `tests/guest/moved.c`.
+const FILLED: u64 = 33 * 1024;
+
 /// The processes of the guest, and the other commands.
 fn says_who(trace: &Trace, dir: &Path) {
     assert_eq!(trace.number("gaps"), 0);
@@ -625,11 +628,11 @@ fn says_who(trace: &Trace, dir: &Path) {
         let rows = rows.iter().filter(|row| row["name"] == name && row["region"] == "user");
         rows.map(|row| row[key].as_u64().expect("a number")).sum()
     };
-    assert_eq!(of(&functions, "fill", "stores"), 4 * 1024);
-    assert_eq!(of(&variables, "cells", "stores"), 4 * 1024);
+    assert_eq!(of(&functions, "fill", "stores"), 4 * FILLED);
+    assert_eq!(of(&variables, "cells", "stores"), 4 * FILLED);
     let by_process = named("process,function");
     let moved = by_process.iter().filter(|row| row["name"] == "moved" && row["function"] == "fill");
-    assert_eq!(moved.map(|row| row["stores"].as_u64()).collect::<Vec<_>>(), [Some(1024); 4]);
+    assert_eq!(moved.map(|row| row["stores"].as_u64()).collect::<Vec<_>>(), [Some(FILLED); 4]);
     for by in ["variable,function", "function,variable"] {
         let pairs = named(by);
         assert_eq!(pairs.iter().map(sum).sum::<u64>(), total);
@@ -638,7 +641,7 @@ fn says_who(trace: &Trace, dir: &Path) {
             rows.map(|row| row["stores"].as_u64()).collect()
         };
         assert_eq!(of("table", "main"), [Some(65_536)], "{by}");
-        assert_eq!(of("cells", "fill"), [Some(4 * 1024)], "{by}");
+        assert_eq!(of("cells", "fill"), [Some(4 * FILLED)], "{by}");
     }
     let page = dir.join("page.html");
     let written = trace.ask(

@@ -82,6 +82,8 @@ pub(crate) struct Machine {
     watching: bool,
     /// Whether the block that is executed was recorded.
     entered: bool,
+    /// Whether it is a program's, not the kernel's.
+    in_program: bool,
     /// The vCPU that executes.
     cpu: u32,
     /// The vCPU that records are about.
@@ -163,6 +165,7 @@ pub(crate) fn start(id: PluginId, api: Api, version: i32, options: PluginOptions
         on: false,
         watching: false,
         entered: false,
+        in_program: false,
         cpu: 0,
         told_cpu: u32::MAX,
         cycle: 0,
@@ -294,7 +297,11 @@ unsafe extern "C" fn accessed(_: c_uint, info: MemInfo, addr: u64, index: *mut c
     if machine.block.is_null() {
         return;
     }
-    // While a block runs, such a frame comes with the instruction of an earlier one.
+    // While a block runs, such a frame comes with the instruction of an earlier one. No program can reach the upper half,
+    // where the kernel has its stacks and the processor its tables.
+    if machine.in_program && addr >> 63 != 0 {
+        return;
+    }
     let least = if machine.last_access == NO_ACCESS { 0 } else { machine.last_access };
     let index = (index as usize as u32).max(least).min(machine.last_index);
     machine.last_access = index;
@@ -356,6 +363,7 @@ impl Machine {
             self.last_index = (*block).instructions.saturating_sub(1);
             ((*block).ip, (*block).hook.load(Ordering::Relaxed))
         };
+        self.in_program = ip >> 63 == 0 && self.seen_kernel;
         if !self.tasks.is_ready() {
             self.look_for_kernel(ip);
         } else if hook != 0
