@@ -22,32 +22,59 @@ const GRANULE_BITS: u32 = 6;
 const SLOTS: usize = 4096;
 /// Larger changes empty the whole cache.
 const MAX_GRANULES: u64 = 1024;
+const PAGE_BITS: u32 = VirtAddr::PAGE_SHIFT;
+/// Larger changes are taken for changes of everything.
+const MAX_CHANGED_PAGES: u64 = 1024;
+/// Longer ranges are taken for changed.
+const MAX_ASKED_PAGES: u64 = 4;
+
+/// A state of what the addresses of one process mean. For others to remember with an answer, which
+/// [`Resolver::holds_since`](crate::Resolver::holds_since) tells to hold still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataVersion {
+    /// Of each resolver another one.
+    resolver: u64,
+    /// Rises.
+    change: u64,
+}
+
+impl DataVersion {
+    /// No resolver's.
+    pub const NONE: Self = Self { resolver: 0, change: 0 };
+}
 
 #[derive(Clone, Copy, Debug)]
 struct CachedGranule {
     granule: u64,
     epoch: u32,
-    /// How many changes had been told: after another one the answer holds within the granule only.
-    changes: u64,
+    /// When the answer was found. After a change near by it holds within the granule only.
+    version: DataVersion,
     found: NamedRange,
 }
 
 /// A direct-mapped cache of answers by 64-byte granule, and the last answer whatever its length.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct DataCache {
     last: NamedRange,
     /// None before the first answer: of a trace's thousands of processes most are asked nothing.
     slots: Vec<CachedGranule>,
     epoch: u32,
-    changes: u64,
-    /// Another number after each change, in this cache or another one.
-    version: u64,
+    version: DataVersion,
+    /// The last change of everything.
+    all_changed: u64,
+    /// The last change of each page, by [`page_index`]. None before the first answer.
+    changed: Vec<u64>,
 }
 
-/// Versions only have to differ, so no order is needed.
-fn next_version() -> u64 {
+/// A resolver of which nothing was asked. Numbers only have to differ, so no order is needed.
+fn first_version() -> DataVersion {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    DataVersion { resolver: NEXT.fetch_add(1, Ordering::Relaxed), change: 0 }
+}
+
+/// Pages share a place where that is unavoidable: then a change of one is taken for one of both.
+fn page_index(page: u64) -> usize {
+    (page ^ page >> 12) as usize % SLOTS
 }
 
 const NOTHING: NamedRange = NamedRange {
@@ -64,13 +91,28 @@ fn slot_index(granule: u64) -> usize {
 
 impl DataCache {
     pub(crate) fn new() -> Self {
-        Self { last: NOTHING, slots: Vec::new(), epoch: 1, changes: 0, version: next_version() }
+        let (slots, changed) = (Vec::new(), Vec::new());
+        Self { last: NOTHING, slots, epoch: 1, version: first_version(), all_changed: 0, changed }
     }
 
-    /// Another number whenever an answer may be another one than before. Never 0.
+    /// Another one whenever an answer may be another one than before.
     #[inline]
-    pub(crate) fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> DataVersion {
         self.version
+    }
+
+    /// Whether what was found then for these addresses is what is found now. False is said of some ranges where it is.
+    #[inline]
+    pub(crate) fn holds_since(&self, start: VirtAddr, end: VirtAddr, then: DataVersion) -> bool {
+        if then == self.version {
+            return true;
+        }
+        let (first, last) = (start.0 >> PAGE_BITS, end.0.saturating_sub(1) >> PAGE_BITS);
+        then.resolver == self.version.resolver
+            && then.change >= self.all_changed
+            && last.wrapping_sub(first) < MAX_ASKED_PAGES
+            && (first..=last)
+                .all(|page| self.changed.get(page_index(page)).is_some_and(|&change| change <= then.change))
     }
 
     /// As [`Self::get`], the answer cut to the addresses for which it holds.
@@ -94,10 +136,11 @@ impl DataCache {
         let granule = addr.0 >> GRANULE_BITS;
         let slot = self.slots.get(slot_index(granule))?;
         if slot.granule == granule && slot.epoch == self.epoch && holds(&slot.found) {
-            if slot.changes == self.changes {
-                self.last = slot.found;
+            let found = slot.found;
+            if self.holds_since(found.start, found.end, slot.version) {
+                self.last = found;
             }
-            return Some(slot.found);
+            return Some(found);
         }
         None
     }
@@ -105,23 +148,32 @@ impl DataCache {
     pub(crate) fn put(&mut self, addr: VirtAddr, found: NamedRange) {
         self.last = found;
         if self.slots.is_empty() {
-            self.slots = vec![CachedGranule { granule: 0, epoch: 0, changes: 0, found: NOTHING }; SLOTS];
+            let none = CachedGranule { granule: 0, epoch: 0, version: DataVersion::NONE, found: NOTHING };
+            self.slots = vec![none; SLOTS];
+            self.changed = vec![self.version.change; SLOTS];
         }
         let granule = addr.0 >> GRANULE_BITS;
         if let Some(slot) = self.slots.get_mut(slot_index(granule)) {
-            *slot = CachedGranule { granule, epoch: self.epoch, changes: self.changes, found };
+            *slot = CachedGranule { granule, epoch: self.epoch, version: self.version, found };
         }
     }
 
     /// The meaning of these bytes changed.
     pub(crate) fn forget(&mut self, start: VirtAddr, len: u64) {
         self.last = NOTHING;
-        self.changes += 1;
-        self.version = next_version();
-        let first = start.0 >> GRANULE_BITS;
-        let last = start.0.saturating_add(len.max(1) - 1) >> GRANULE_BITS;
+        self.version.change += 1;
+        let last_byte = start.0.saturating_add(len.max(1) - 1);
+        let (first, last) = (start.0 >> PAGE_BITS, last_byte >> PAGE_BITS);
+        if last - first >= MAX_CHANGED_PAGES {
+            self.all_changed = self.version.change;
+        } else if !self.changed.is_empty() {
+            for page in first..=last {
+                self.changed[page_index(page)] = self.version.change;
+            }
+        }
+        let (first, last) = (start.0 >> GRANULE_BITS, last_byte >> GRANULE_BITS);
         if last - first >= MAX_GRANULES {
-            return self.clear();
+            return self.next_epoch();
         }
         for granule in first..=last {
             if let Some(slot) = self.slots.get_mut(slot_index(granule)).filter(|slot| slot.granule == granule)
@@ -133,11 +185,24 @@ impl DataCache {
 
     pub(crate) fn clear(&mut self) {
         self.last = NOTHING;
-        self.version = next_version();
+        self.version.change += 1;
+        self.all_changed = self.version.change;
+        self.next_epoch();
+    }
+
+    /// Forgets all answers.
+    fn next_epoch(&mut self) {
         match self.epoch.checked_add(1) {
             Some(next) => self.epoch = next,
             None => *self = Self::new(),
         }
+    }
+}
+
+/// What is known of a copy holds for that alone.
+impl Clone for DataCache {
+    fn clone(&self) -> Self {
+        Self::new()
     }
 }
 

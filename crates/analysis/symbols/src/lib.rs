@@ -33,6 +33,7 @@ mod store;
 pub use ::elf::LinkAddr;
 pub use archive::{ArchivedModule, archive};
 pub use build_id::BuildId;
+pub use cache::DataVersion;
 pub use dwarf::{
     AllocatedType, AllocatingCode, CfaRule, DebugType, FoundLocal, LocalId, LocalVariable, TypedFunction,
     TypedVariable, VariablePlace,

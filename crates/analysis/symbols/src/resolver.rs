@@ -15,7 +15,7 @@ use memref::{Allocation, AllocationKind, ProcessId, RegionChange, RegionEvent, R
 use crate::{
     BlockHit, CodeId, CodeName, HeapBlock, HeapChange, HeapMap, Module, ModuleStore, Names, ProcessImage,
     RegionId, SiteId, TypeLayout, Variable, VariableId, VariableKind,
-    cache::{DataCache, NamedRange, Quick},
+    cache::{DataCache, DataVersion, NamedRange, Quick},
     module::DataPlace,
     names::{VariableKey, linked, nowhere, placed},
 };
@@ -206,11 +206,25 @@ impl Resolver {
         (found.variable, found.start..found.end)
     }
 
-    /// Another number whenever an address may belong to another variable than before, and for each process: for those who remember
-    /// answers of [`data_range`](Self::data_range). Never 0.
+    /// The same, with all such addresses on both sides that are found at once: this looks anew each time.
+    pub fn whole_data_range(&mut self, addr: VirtAddr) -> (VariableId, Range<VirtAddr>) {
+        let found = self.find_data(addr);
+        self.cache.put(addr, found);
+        (found.variable, found.start..found.end)
+    }
+
+    /// Another one whenever an address may belong to another variable than before, and for each process: for those who remember
+    /// answers of [`data_range`](Self::data_range).
     #[inline]
-    pub fn data_version(&self) -> u64 {
+    pub fn data_version(&self) -> DataVersion {
         self.cache.version()
+    }
+
+    /// Whether addresses belong to the variables to which they belonged then; false where that is not known. Costs little for short
+    /// ranges and says false of long ones, unless nothing changed at all.
+    #[inline]
+    pub fn holds_since(&self, range: Range<VirtAddr>, then: DataVersion) -> bool {
+        self.cache.holds_since(range.start, range.end, then)
     }
 
     /// The instruction at an address.

@@ -60,6 +60,7 @@ proptest! {
         steps in prop::collection::vec((0..6u8, event(), 0..PAGES * 32, 0..600u64, prop::collection::vec(0..PAGES * 4096, 1..20)), 1..40)
     ) {
         let mut cached = resolver(SearchPath::default());
+        let mut kept = Vec::new();
         for (what, region_event, addr, len, asked) in &steps {
             let addr = BASE + addr * 128;
             match what {
@@ -81,8 +82,26 @@ proptest! {
             for offset in asked {
                 let addr = VirtAddr(BASE + offset);
                 prop_assert_eq!(cached.resolve_data(addr), fresh.resolve_data(addr));
+                let (variable, range) = match len % 2 {
+                    0 => cached.data_range(addr),
+                    _ => cached.whole_data_range(addr),
+                };
+                prop_assert!(range.contains(&addr));
+                let part = addr..range.end.min(addr.offset(len * 16 + 1));
+                kept.push((part, cached.data_version(), variable));
+            }
+            // What is said to hold still does, at each place where it could have ended.
+            for (range, version, variable) in &kept {
+                if cached.holds_since(range.clone(), *version) {
+                    let first = range.start.0;
+                    for byte in [first, range.end.0 - 1].into_iter().chain((first / 128 * 128 + 128..range.end.0).step_by(128)) {
+                        prop_assert_eq!(fresh.resolve_data(VirtAddr(byte)).variable, *variable);
+                    }
+                }
+                prop_assert!(!fresh.holds_since(range.clone(), *version), "it is another resolver");
             }
         }
+        prop_assert!(kept.iter().rev().take(1).all(|(range, version, _)| cached.holds_since(range.clone(), *version)));
     }
 }
 

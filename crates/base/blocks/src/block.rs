@@ -115,6 +115,12 @@ impl BasicBlock {
         self.count.is_some()
     }
 
+    /// Whether each of its accesses is made once at most, or once an element.
+    #[inline]
+    pub fn has_no_repeated(&self) -> bool {
+        self.is_fixed() || self.accesses.iter().all(|access| access.repeated.is_none())
+    }
+
     /// Accesses of one execution, from the values that it recorded.
     #[inline]
     pub fn count(&self, values: &[u64]) -> u64 {

@@ -76,18 +76,30 @@ impl BasicBlock {
                 return;
             }
             rest = later;
-            let addr = access.address(values, fs_base);
-            let Some(masked) = access.masked else {
-                act(self.access(access, cycle, addr));
-                continue;
-            };
-            let mut elements = masked.elements(access.size, values);
-            while elements != 0 {
-                let distance = u64::from(elements.trailing_zeros()) * u64::from(masked.bytes);
-                let element = self.access(access, cycle, addr.offset(distance));
-                act(Access { size: masked.bytes.into(), ..element });
-                elements &= elements - 1;
-            }
+            self.for_each_element(access, cycle, values, fs_base, &mut act);
+        }
+    }
+
+    /// One access of the block's that is not repeated; under a mask an access an element.
+    #[inline]
+    pub fn for_each_element(
+        &self,
+        access: &BlockAccess,
+        cycle: u64,
+        values: &[u64],
+        fs_base: u64,
+        mut act: impl FnMut(Access),
+    ) {
+        let addr = access.address(values, fs_base);
+        let Some(masked) = access.masked else {
+            return act(self.access(access, cycle, addr));
+        };
+        let mut elements = masked.elements(access.size, values);
+        while elements != 0 {
+            let distance = u64::from(elements.trailing_zeros()) * u64::from(masked.bytes);
+            let element = self.access(access, cycle, addr.offset(distance));
+            act(Access { size: masked.bytes.into(), ..element });
+            elements &= elements - 1;
         }
     }
 

@@ -56,6 +56,31 @@ fn what_can_t_be_a_table_is_refused() {
     assert!(flame.err().contains("instructions are counted of machines only"), "{}", flame.err());
 }
 
+/// Tables of a whole trace are counted by executions of blocks, those of a part by accesses. A part may be all of it.
+#[test]
+fn counted_by_executions_and_by_accesses_is_the_same() {
+    let programs = [
+        TestProgram::built("report/particles.c", &["-pthread"]),
+        TestProgram::named("contexts.cpp"),
+        TestProgram::named("containers.cpp"),
+        TestProgram::named("coroutine.c"),
+        TestProgram::named("exceptions.cpp"),
+        TestProgram::named("fork.c"),
+        TestProgram::named("signals.c"),
+        TestProgram::named("strings.c"),
+        TestProgram::built("layout/cells.c", &["-O2"]),
+        TestProgram::built("boxes.rs", &["-Copt-level=2", "-g"]),
+    ];
+    for program in programs {
+        let recording = program.record_by("translate");
+        for by in ["variable", "allocation", "local", "field", "type"] {
+            let whole = rows(&recording, &["--by", by]);
+            let all_cycles = rows(&recording, &["--by", by, "--cycles", "0..18446744073709551615"]);
+            assert!(!whole.is_empty() && whole == all_cycles, "{by}: {whole:#?} {all_cycles:#?}");
+        }
+    }
+}
+
 #[test]
 fn the_same_figures_are_in_every_table() {
     let recording = inventory();

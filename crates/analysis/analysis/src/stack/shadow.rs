@@ -12,7 +12,7 @@ use trace_format::ExecutedFrame;
 use super::context::{ContextId, Contexts, EnteredBy};
 use super::entry::FrameEntries;
 use super::place::{BlockPlaces, CallPlace};
-use super::steps::{BlockStep, BlockSteps};
+use super::steps::{BlockStep, BlockSteps, ToldSteps};
 use super::transfer::{CallEdge, Instructed, Instructions};
 use crate::{Moment, Session};
 
@@ -76,6 +76,16 @@ pub struct StackFrame {
     pub cfa: Option<VirtAddr>,
     /// The call of its own that it waits for; nothing where it runs.
     pub call: Option<VirtAddr>,
+}
+
+/// The frame that a thread runs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InnermostFrame {
+    /// The memory of its stack.
+    pub(crate) memory: VariableId,
+    /// The address of its return address.
+    pub(crate) slot: VirtAddr,
+    pub(crate) function: FunctionId,
 }
 
 /// What one thread does.
@@ -410,8 +420,41 @@ impl Stacks {
     /// Follows executions, which are the thread's next events.
     pub(crate) fn executions(&mut self, at: &mut Moment<'_>, frame: &ExecutedFrame, part: Range<usize>) {
         let mut steps = std::mem::take(&mut self.steps);
-        steps.follow(self, at, frame, part, |_| ());
+        steps.follow(self, at, (frame, part), ToldSteps::All, |_, _, _| ());
         self.steps = steps;
+    }
+
+    /// Whether a step, which is what the thread does next, begins in the frame of a call that was seen.
+    #[inline]
+    pub(super) fn is_in_frame(&mut self, at: &mut Moment<'_>, step: &BlockStep) -> bool {
+        let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else { return false };
+        if running.now.function != step.function {
+            let known = *self.instructions.get(at.resolver, step.ip, step.code);
+            running.reconcile(step.ip, &known);
+        }
+        !running.stacks[running.now.stack].frames.is_empty()
+    }
+
+    /// The frame that the last step of a thread was made in, where its call was seen and the function is known. A call writes its return
+    /// address in the frame of the function that calls.
+    #[inline]
+    pub(crate) fn innermost(&self, thread: ThreadId) -> Option<InnermostFrame> {
+        let running = self.threads.get(thread.0 as usize)?.as_ref()?;
+        let stack = &running.stacks[running.now.stack];
+        let (frame, function) = match (running.now.function, stack.frames.as_slice()) {
+            (JUST_CALLED, [.., frame, called]) => (frame, called.caller.function),
+            (function, [.., frame]) => (frame, function),
+            (_, []) => return None,
+        };
+        let (memory, slot) = (stack.memory?, VirtAddr(frame.slot));
+        (function.0 < NOWHERE.0).then_some(InnermostFrame { memory, slot, function })
+    }
+
+    /// The memory of the stack that a thread runs on.
+    #[inline]
+    pub(crate) fn memory(&self, thread: ThreadId) -> Option<VariableId> {
+        let running = self.threads.get(thread.0 as usize)?.as_ref()?;
+        running.stacks[running.now.stack].memory
     }
 
     /// The context of the accesses of a step, which are the thread's next events; `addr` is that of the first one.

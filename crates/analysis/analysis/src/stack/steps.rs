@@ -28,8 +28,8 @@ pub(super) struct BlockStep {
     pub(super) function: FunctionId,
     /// What they do to the stack.
     pub(super) edge: CallEdge,
-    /// The first access.
-    first: BlockAccess,
+    /// Which accesses of the block they are.
+    accesses: Range<usize>,
     /// What they are counted as, in the list of all steps' counts.
     counts: Range<usize>,
 }
@@ -55,17 +55,39 @@ struct BlockCode {
     version: u32,
 }
 
+/// A step that an execution took.
+#[derive(Clone, Copy)]
+pub(crate) struct TakenStep<'a> {
+    /// Its number among all.
+    pub(crate) number: u32,
+    /// Its block, and which of its accesses are made.
+    pub(crate) block: &'a BasicBlock,
+    pub(crate) accesses: &'a [BlockAccess],
+    /// What their addresses follow from.
+    pub(crate) values: &'a [u64],
+}
+
 /// What an execution did.
-pub(super) enum Followed<'a> {
-    /// All accesses of a step, by its number among all.
-    Step(ContextId, u32),
+pub(crate) enum Followed<'a> {
+    /// All accesses of a step.
+    Step(ContextId, TakenStep<'a>),
     /// An access.
     Access(CallPlace, &'a Access),
 }
 
+/// Which steps are told as such.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToldSteps {
+    /// Each that has a context.
+    All,
+    /// Those in the frame of a call that was seen: where the frame of another function begins, one of its accesses tells. They may
+    /// have accesses under a mask, of which none or several are made.
+    InFrames,
+}
+
 /// Follows executions.
 #[derive(Debug, Default)]
-pub(super) struct BlockSteps {
+pub(crate) struct BlockSteps {
     known: ExecutedBlocks,
     steps: Vec<BlockStep>,
     counts: Vec<StepCount>,
@@ -81,21 +103,21 @@ impl BlockSteps {
         self.steps.get(step as usize).map_or(&[], |step| &self.counts[step.counts.clone()])
     }
 
-    /// Tells stacks of executions, which are their thread's next events, and `act` what these did.
-    pub(super) fn follow(
+    /// Tells stacks of executions, which are their thread's next events, and `act` what these did, after each thing that they did.
+    pub(crate) fn follow(
         &mut self,
         stacks: &mut Stacks,
         at: &mut Moment<'_>,
-        frame: &ExecutedFrame,
-        part: Range<usize>,
-        mut act: impl FnMut(Followed<'_>),
+        (frame, part): (&ExecutedFrame, Range<usize>),
+        told: ToldSteps,
+        mut act: impl FnMut(&Stacks, &mut Moment<'_>, Followed<'_>),
     ) {
         let numbers = self.known.enter(at.thread, frame);
         self.last.resize(self.known.all().len(), None);
         let version = at.resolver.code_version();
         for item in frame.items(part) {
-            if let ExecutedItem::Block { number, block, values, .. } = item
-                && block.is_fixed()
+            if let ExecutedItem::Block { number, block, cycle, values } = item
+                && (block.is_fixed() || told == ToldSteps::InFrames && block.has_no_repeated())
             {
                 let number = numbers[number as usize];
                 let steps = match &self.last[number as usize] {
@@ -104,15 +126,27 @@ impl BlockSteps {
                 };
                 for number in steps {
                     let step = &self.steps[number as usize];
-                    let addr = || step.first.address(values, frame.fs_base());
-                    act(Followed::Step(stacks.step(at, step, addr), number));
+                    let accesses = &block.accesses()[step.accesses.clone()];
+                    if told == ToldSteps::InFrames && !stacks.is_in_frame(at, step) {
+                        for made in accesses {
+                            block.for_each_element(made, cycle, values, frame.fs_base(), |access| {
+                                let place = stacks.access(at, &access);
+                                act(stacks, at, Followed::Access(place, &access));
+                            });
+                        }
+                        continue;
+                    }
+                    let addr = || accesses[0].address(values, frame.fs_base());
+                    let context = stacks.step(at, step, addr);
+                    act(stacks, at, Followed::Step(context, TakenStep { number, block, accesses, values }));
                 }
                 continue;
             }
             self.expanded.clear();
             frame.expand(&item, &mut self.expanded);
             for access in &self.expanded {
-                act(Followed::Access(stacks.access(at, access), access));
+                let place = stacks.access(at, access);
+                act(stacks, at, Followed::Access(place, access));
             }
         }
     }
@@ -139,10 +173,9 @@ impl BlockSteps {
         let Self { known, steps, counts, .. } = self;
         let block: &BasicBlock = &known.all()[number as usize];
         let first_step = steps.len();
-        for &first in block.accesses() {
-            let ip = block.ip(&first);
-            let access =
-                Access { cycle: 0, ip, addr: VirtAddr(0), size: first.size.into(), kind: first.kind };
+        for (index, made) in block.accesses().iter().enumerate() {
+            let ip = block.ip(made);
+            let access = Access { cycle: 0, ip, addr: VirtAddr(0), size: made.size.into(), kind: made.kind };
             let seen = stacks.look(at, ip);
             let (code, function, edge) = (seen.code, seen.function, seen.edge.of_access(&access));
             let goes_on = |step: &BlockStep| {
@@ -150,9 +183,10 @@ impl BlockSteps {
             };
             if !steps[first_step..].last().is_some_and(goes_on) {
                 let counts = counts.len()..counts.len();
-                steps.push(BlockStep { ip, code, function, edge, first, counts });
+                steps.push(BlockStep { ip, code, function, edge, accesses: index..index, counts });
             }
             let Some(step) = steps.last_mut() else { continue };
+            step.accesses.end = index + 1;
             let is_same = |last: &&mut StepCount| last.code == code && !step.counts.is_empty();
             match counts.last_mut().filter(is_same) {
                 Some(last) => last.count.add(&access),

@@ -11,7 +11,7 @@ use trace_format::{ExecutedFrame, Filter};
 use super::context::{ContextId, Contexts};
 use super::place::CallPlace;
 use super::shadow::Stacks;
-use super::steps::{BlockSteps, Followed, StepCount};
+use super::steps::{BlockSteps, Followed, StepCount, ToldSteps};
 use crate::chosen::{self, Chosen, CountsPart};
 use crate::{Count, Error, Moment, Session, Tool};
 
@@ -260,8 +260,8 @@ impl Tool for StackTally {
     ) -> Result<(), Error> {
         let mut single = Vec::new();
         let Self { stacks, blocks, steps, .. } = self;
-        blocks.follow(stacks, at, frame, part, |followed| match followed {
-            Followed::Step(context, step) => steps.add(context, step),
+        blocks.follow(stacks, at, (frame, part), ToldSteps::All, |_, _, followed| match followed {
+            Followed::Step(context, step) => steps.add(context, step.number),
             Followed::Access(place, access) => single.push((place, *access)),
         });
         for (CallPlace { context, code }, access) in single {

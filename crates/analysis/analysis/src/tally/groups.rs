@@ -3,11 +3,12 @@
 
 use std::ops::Range;
 
-use blocks::{BasicBlock, BlockAccess, NO_VALUE};
+use blocks::{BasicBlock, BlockAccess};
 use memref::{Access, VirtAddr};
-use symbols::{Resolver, VariableId};
+use symbols::{DataVersion, Resolver, VariableId};
 use trace_format::{ExecutedFrame, ExecutedItem};
 
+use super::near::{NearAccess, NearAccesses, count_of, near_accesses};
 use super::slot::slot;
 use crate::executed_blocks::ExecutedBlocks;
 use crate::{Count, Moment};
@@ -32,8 +33,8 @@ struct FoundVariable {
     /// Addresses of the lowest access with which all of them are in it.
     start: u64,
     end: u64,
-    /// The resolver's, when it was asked; 0 is none's.
-    version: u64,
+    /// The resolver's, when it was asked.
+    version: DataVersion,
     variable: VariableId,
 }
 
@@ -64,9 +65,6 @@ pub(super) struct VariableGroups {
     expanded: Vec<Access>,
 }
 
-/// Accesses that far apart are hardly ever in one variable.
-const MOST_SPAN: u64 = 1 << 12;
-
 impl VariableGroups {
     /// Adds a part of a frame's executions to counts by the number of the variable.
     pub(super) fn add(
@@ -81,7 +79,6 @@ impl VariableGroups {
             self.group(number);
         }
         let Self { blocks, groups, members, expanded, .. } = self;
-        let version = at.resolver.data_version();
         for item in frame.items(part) {
             let of_block = match item {
                 ExecutedItem::Block { number, values, .. } => {
@@ -104,7 +101,9 @@ impl VariableGroups {
             for group in &mut groups[of_block] {
                 let lowest = group.lowest.address(values, frame.fs_base()).0;
                 let found = &group.found;
-                if found.version == version && found.start <= lowest && lowest < found.end {
+                let all = VirtAddr(lowest)..VirtAddr(lowest.saturating_add(group.span + 1));
+                if found.start <= lowest && lowest < found.end && at.resolver.holds_since(all, found.version)
+                {
                     // It was counted to before, so it has a place.
                     counts[found.variable.0 as usize] += group.count;
                 } else {
@@ -147,24 +146,6 @@ impl AccessGroup {
     }
 }
 
-fn count_of(access: &BlockAccess) -> Count {
-    let mut count = Count::default();
-    let (kind, size) = (access.kind, access.size.into());
-    count.add(&Access { cycle: 0, ip: VirtAddr(0), addr: VirtAddr(0), size, kind });
-    count
-}
-
-/// How far one access of a block is from another, which is not higher; `None` where that is not always the same.
-fn distance(from: &BlockAccess, to: &BlockAccess) -> Option<u64> {
-    // Where nothing is scaled, by what does not matter.
-    let scale = |access: &BlockAccess| if access.index == NO_VALUE { 0 } else { access.scale };
-    let values = |access: &BlockAccess| (access.base, access.index, scale(access), access.fs, access.short);
-    // Addresses that wrap at 32 bits may wrap between the two.
-    let is_fixed = values(from) == values(to) && (!from.short || from.displacement == to.displacement);
-    let distance = to.displacement.checked_sub(from.displacement)?;
-    u64::try_from(distance).ok().filter(|_| is_fixed)
-}
-
 /// Appends the groups of a block whose accesses are made once each.
 fn groups_of(
     block: &BasicBlock,
@@ -172,26 +153,18 @@ fn groups_of(
     members: &mut Vec<GroupMember>,
 ) -> Range<usize> {
     let start = groups.len();
-    let mut accesses = block.accesses().to_vec();
-    let values = |access: &BlockAccess| (access.base, access.index, access.scale, access.fs, access.short);
-    accesses.sort_by_key(|access| (values(access), access.displacement));
-    let mut rest = accesses.as_slice();
-    while let Some(&lowest) = rest.first() {
-        let is_near = |access: &&BlockAccess| distance(&lowest, access).is_some_and(|far| far <= MOST_SPAN);
-        let (near, later) = rest.split_at(rest.iter().take_while(is_near).count().max(1));
+    for NearAccesses { lowest, span, members: near } in near_accesses(block.accesses()) {
         let begin = members.len();
-        members.extend(near.iter().map(|access| GroupMember {
-            distance: distance(&lowest, access).unwrap_or(0),
-            count: count_of(access),
-        }));
+        let member =
+            |near: &NearAccess| GroupMember { distance: near.distance, count: count_of(&near.access) };
+        members.extend(near.iter().map(member));
         groups.push(AccessGroup {
             lowest,
-            span: members.last().map_or(0, |member| member.distance),
+            span,
             count: members[begin..].iter().map(|member| member.count).sum(),
             members: begin..members.len(),
-            found: FoundVariable { start: 1, end: 0, version: 0, variable: VariableId(0) },
+            found: FoundVariable { start: 1, end: 0, version: DataVersion::NONE, variable: VariableId(0) },
         });
-        rest = later;
     }
     start..groups.len()
 }

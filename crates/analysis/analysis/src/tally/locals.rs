@@ -9,6 +9,7 @@ use symbols::{CodeId, FunctionId, LocalId, Resolver, VariableId, VariableKind};
 
 use super::numbering::Numbered;
 use super::slot::slot;
+use super::step_groups::StepNumbers;
 use crate::machine::Machine;
 use crate::stack::Stacks;
 use crate::{Moment, Session, has_stacks};
@@ -58,9 +59,16 @@ enum FramePlace {
 
 const UNNUMBERED: u32 = u32::MAX;
 
+/// The stacks of a replay, and what lies on them.
 #[derive(Debug)]
 pub(crate) struct Locals {
-    stacks: Stacks,
+    pub(super) stacks: Stacks,
+    pub(super) places: LocalPlaces,
+}
+
+/// What lies on stacks, as they are when it is asked.
+#[derive(Debug, Default)]
+pub(super) struct LocalPlaces {
     things: Numbered<LocalThing>,
     /// Numbers of variables, by their own.
     of_variable: Vec<u32>,
@@ -82,16 +90,7 @@ impl Locals {
     }
 
     pub(super) fn new(session: &Session) -> Self {
-        Self {
-            stacks: Stacks::new(session),
-            things: Numbered::default(),
-            of_variable: Vec::new(),
-            is_stack: Vec::new(),
-            threads: FxHashMap::default(),
-            last: None,
-            places: FxHashMap::default(),
-            by_code: FxHashMap::default(),
-        }
+        Self { stacks: Stacks::new(session), places: LocalPlaces::default() }
     }
 
     pub(super) fn stacks(&self) -> &Stacks {
@@ -99,12 +98,12 @@ impl Locals {
     }
 
     pub(super) fn get(&self, number: u32) -> Option<LocalThing> {
-        self.things.get(number).copied()
+        self.places.get(number)
     }
 
     /// The threads whose stack that memory is, or was one after the other.
     pub(super) fn threads(&self, stack: VariableId) -> Vec<u32> {
-        self.threads.get(&stack).into_iter().flatten().map(|thread| thread.0).collect()
+        self.places.threads.get(&stack).into_iter().flatten().map(|thread| thread.0).collect()
     }
 
     pub(crate) fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) {
@@ -113,14 +112,15 @@ impl Locals {
 
     #[inline]
     pub(crate) fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
-        self.place(at, access).number
+        let code = self.follow(at, access);
+        self.places.place_of(&self.stacks, at, code, access.addr).number
     }
 
     /// The local variable that an access is to, if it is to one.
     #[inline]
     pub(crate) fn local(&mut self, at: &mut Moment<'_>, access: &Access) -> Option<AccessedLocal> {
-        let place = self.place(at, access);
-        self.local_in(place)
+        let code = self.follow(at, access);
+        self.local_at(at, code, access.addr)
     }
 
     /// An access, which frames follow. Returns its instruction.
@@ -137,8 +137,35 @@ impl Locals {
         code: CodeId,
         addr: VirtAddr,
     ) -> Option<AccessedLocal> {
-        let place = self.place_of(at, code, addr);
+        self.places.local_at(&self.stacks, at, code, addr)
+    }
+}
+
+impl LocalPlaces {
+    fn get(&self, number: u32) -> Option<LocalThing> {
+        self.things.get(number).copied()
+    }
+
+    /// As [`Locals::local_at`].
+    #[inline]
+    pub(super) fn local_at(
+        &mut self,
+        stacks: &Stacks,
+        at: &mut Moment<'_>,
+        code: CodeId,
+        addr: VirtAddr,
+    ) -> Option<AccessedLocal> {
+        let place = self.place_of(stacks, at, code, addr);
         self.local_in(place)
+    }
+
+    /// A thread has frames in the memory of a stack.
+    #[inline]
+    pub(super) fn note_thread(&mut self, stack: VariableId, thread: ThreadId) {
+        if self.last != Some((stack, thread)) {
+            self.last = Some((stack, thread));
+            self.threads.entry(stack).or_default().insert(thread);
+        }
     }
 
     fn local_in(&self, LocalPlace { number, into }: LocalPlace) -> Option<AccessedLocal> {
@@ -149,21 +176,14 @@ impl Locals {
     }
 
     #[inline]
-    fn place(&mut self, at: &mut Moment<'_>, access: &Access) -> LocalPlace {
-        let code = self.follow(at, access);
-        self.place_of(at, code, access.addr)
-    }
-
-    #[inline]
-    fn place_of(&mut self, at: &mut Moment<'_>, code: CodeId, addr: VirtAddr) -> LocalPlace {
+    fn place_of(&mut self, stacks: &Stacks, at: &mut Moment<'_>, code: CodeId, addr: VirtAddr) -> LocalPlace {
         let variable = at.resolver.resolve_data(addr).variable;
         let is_stack = self.is_stack(at.resolver, variable);
-        let Some(frame) = self.stacks.frame(at.thread, variable, is_stack, addr) else {
+        let Some(frame) = stacks.frame(at.thread, variable, is_stack, addr) else {
             return LocalPlace::whole(self.of_variable(variable));
         };
-        if is_stack && self.last != Some((variable, at.thread)) {
-            self.last = Some((variable, at.thread));
-            self.threads.entry(variable).or_default().insert(at.thread);
+        if is_stack {
+            self.note_thread(variable, at.thread);
         }
         let Some(cfa) = frame.cfa else {
             return LocalPlace::whole(self.things.number(LocalThing::Frame(frame.function)));
@@ -231,7 +251,7 @@ impl Locals {
     }
 
     #[inline]
-    fn is_stack(&mut self, resolver: &Resolver, variable: VariableId) -> bool {
+    pub(super) fn is_stack(&mut self, resolver: &Resolver, variable: VariableId) -> bool {
         let known = slot(&mut self.is_stack, variable.0);
         *known.get_or_insert_with(|| {
             let variable = resolver.names().variable(variable);
@@ -251,5 +271,32 @@ impl Locals {
             self.of_variable[index] = self.things.number(LocalThing::Variable(variable));
         }
         self.of_variable[index]
+    }
+}
+
+impl StepNumbers for LocalPlaces {
+    const BY_STACK: bool = false;
+
+    fn whole(&mut self, _: &mut Resolver, variable: VariableId, _: VirtAddr) -> Option<u32> {
+        Some(self.of_variable(variable))
+    }
+
+    fn each(
+        &mut self,
+        stacks: &Stacks,
+        at: &mut Moment<'_>,
+        code: CodeId,
+        access: &Access,
+        numbers: &mut Vec<u32>,
+    ) {
+        numbers.push(self.place_of(stacks, at, code, access.addr).number);
+    }
+
+    fn is_stack(&mut self, resolver: &Resolver, variable: VariableId) -> bool {
+        self.is_stack(resolver, variable)
+    }
+
+    fn note_thread(&mut self, stack: VariableId, thread: ThreadId) {
+        self.note_thread(stack, thread);
     }
 }

@@ -8,10 +8,12 @@ mod group;
 mod groups;
 mod locals;
 mod made;
+mod near;
 mod numbering;
 mod pairs;
 mod row;
 mod slot;
+mod step_groups;
 
 use std::ops::Range;
 
@@ -21,6 +23,7 @@ use trace_format::{ExecutedFrame, Filter};
 
 use self::groups::VariableGroups;
 pub(crate) use self::slot::slot;
+use self::step_groups::{StepGroups, Sums};
 use crate::chosen::{self, Chosen, CountsPart};
 use crate::stack::SiteStyle;
 use crate::{Count, Error, Moment, Pages, Session, Tool};
@@ -38,26 +41,24 @@ pub use row::{AccessRow, By, SortKey, join_families};
 #[derive(Debug)]
 struct Counted {
     numbering: Numbering,
-    counts: Vec<Count>,
+    sums: Sums,
     groups: VariableGroups,
-    /// What one access is counted to besides the first.
-    further: Vec<u32>,
-    /// What was counted to these.
-    again: Count,
+    steps: StepGroups,
 }
 
 impl Counted {
     fn new(numbering: Numbering) -> Self {
-        let (counts, further) = (Vec::new(), Vec::new());
-        Self { numbering, counts, groups: VariableGroups::default(), further, again: Count::default() }
+        let (groups, steps) = (VariableGroups::default(), StepGroups::default());
+        Self { numbering, sums: Sums::default(), groups, steps }
     }
 
-    fn add(&mut self, at: &mut Moment<'_>, access: &Access, number: u32) {
-        slot(&mut self.counts, number).add(access);
-        self.numbering.further(at, access, &mut self.further);
-        for number in &self.further {
-            slot(&mut self.counts, *number).add(access);
-            self.again.add(access);
+    /// Counts the access that was just numbered.
+    fn add(&mut self, access: &Access, number: u32) {
+        let Sums { counts, again } = &mut self.sums;
+        slot(counts, number).add(access);
+        for number in self.numbering.further() {
+            slot(counts, *number).add(access);
+            again.add(access);
         }
     }
 }
@@ -104,7 +105,7 @@ impl Tally {
     pub(crate) fn add_code(&mut self, code: CodeId, count: Count) {
         for counted in &mut self.counted {
             if let Numbering::Code = counted.numbering {
-                *slot(&mut counted.counts, code.0) += count;
+                *slot(&mut counted.sums.counts, code.0) += count;
             }
         }
     }
@@ -114,7 +115,7 @@ impl Tally {
         for counted in &mut self.counted {
             if let Numbering::Thread(threads) = &mut counted.numbering {
                 threads.add(thread, process);
-                *slot(&mut counted.counts, thread.0) += count;
+                *slot(&mut counted.sums.counts, thread.0) += count;
             }
         }
     }
@@ -170,7 +171,7 @@ impl Tally {
     /// What rows of a table have together of accesses that other rows have, too: those of several fields.
     pub fn shared(&self, by: By) -> Count {
         let counted = self.counted.iter().find(|counted| counted.numbering.serves(by));
-        counted.map(|counted| counted.again).unwrap_or_default()
+        counted.map(|counted| counted.sums.again).unwrap_or_default()
     }
 
     /// The rows of a table, most accessed first, equals by name.
@@ -189,7 +190,9 @@ impl Tally {
         };
         let mut grouper = Grouper::new(by, session, &counted.numbering, resolvers, self.style);
         let mut counts: Vec<Count> = Vec::new();
-        for (number, count) in counted.counts.iter().enumerate().filter(|(_, count)| count.accesses() > 0) {
+        for (number, count) in
+            counted.sums.counts.iter().enumerate().filter(|(_, count)| count.accesses() > 0)
+        {
             if let Some(row) = grouper.row(number as u32) {
                 *slot(&mut counts, row as u32) += *count;
             }
@@ -226,19 +229,19 @@ impl Tool for Tally {
             {
                 for access in accesses {
                     let name = at.resolver.resolve_data(access.addr);
-                    slot(&mut counted.counts, name.variable.0).add(access);
+                    slot(&mut counted.sums.counts, name.variable.0).add(access);
                 }
             } else if self.chosen.is_all() {
                 for access in accesses {
                     let number = counted.numbering.number(at, access);
-                    counted.add(at, access, number);
+                    counted.add(access, number);
                 }
             } else {
                 let begin = self.chosen.tell(at.thread, accesses.len());
                 for (index, access) in (begin..).zip(accesses) {
                     let number = counted.numbering.number(at, access);
                     if self.chosen.has(at.thread, index, access) {
-                        counted.add(at, access, number);
+                        counted.add(access, number);
                     }
                 }
             }
@@ -250,9 +253,10 @@ impl Tool for Tally {
     }
 
     fn takes_executions(&self) -> bool {
-        let is_variable =
-            |counted: &Counted| matches!(counted.numbering, Numbering::Variable | Numbering::Block(_));
-        self.pages.is_none() && self.chosen.is_all() && self.counted.iter().all(is_variable)
+        let takes = |Counted { numbering, .. }: &Counted| {
+            matches!(numbering, Numbering::Variable | Numbering::Block(_)) || numbering.takes_steps()
+        };
+        self.pages.is_none() && self.chosen.is_all() && self.counted.iter().all(takes)
     }
 
     fn executions(
@@ -261,11 +265,15 @@ impl Tool for Tally {
         frame: &ExecutedFrame,
         part: Range<usize>,
     ) -> Result<(), Error> {
-        for Counted { numbering, groups, counts, .. } in &mut self.counted {
+        for Counted { numbering, groups, steps, sums } in &mut self.counted {
+            if numbering.takes_steps() {
+                numbering.add_steps(steps, at, (frame, part.clone()), sums);
+                continue;
+            }
             if let Numbering::Block(stacks) = numbering {
                 stacks.executions(at, frame, part.clone());
             }
-            groups.add(at, frame, part.clone(), counts);
+            groups.add(at, frame, part.clone(), &mut sums.counts);
         }
         Ok(())
     }

@@ -1,15 +1,18 @@
 //! Numbers for what an access is counted to, so that counting is adding to a list; names come at the end.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use memref::{Access, Event, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::{CodeId, FunctionId, LocalId, RegionId, Resolver, VariableId};
+use trace_format::ExecutedFrame;
 
 use super::By;
 use super::group::any_element;
-use super::locals::{LocalThing, Locals};
+use super::locals::{AccessedLocal, LocalPlaces, LocalThing, Locals};
 use super::slot::slot;
+use super::step_groups::{StepGroups, StepNumbers, Sums};
 use crate::layout::HeapTypes;
 use crate::machine::Machine;
 use crate::stack::Stacks;
@@ -90,23 +93,50 @@ enum FieldHolder {
 /// Numbers of fields.
 #[derive(Debug)]
 pub(crate) struct Fields {
-    things: Numbered<FieldThing>,
-    places: FieldPlaces,
-    types: Arc<HeapTypes>,
+    numbers: FieldNumbers,
     /// Where stacks were recorded.
     locals: Option<Locals>,
-    /// Of the access that was numbered last; none of a heap block's.
-    last: Option<FieldPlace>,
+    /// Of the access that was numbered last.
+    last: Vec<u32>,
+}
+
+/// What is known of fields, without the stacks.
+#[derive(Debug)]
+pub(super) struct FieldNumbers {
+    things: Numbered<FieldThing>,
+    /// Of variables that have one number whichever byte of them is accessed.
+    whole: Vec<WholeVariable>,
+    places: FieldPlaces,
+    /// Of the fields of heap blocks, by type.
+    typed: Vec<Vec<u32>>,
+    /// The fields of one access to a heap block.
+    touched: Vec<u16>,
+    types: Arc<HeapTypes>,
+}
+
+/// Whether a variable is counted as a whole.
+#[derive(Clone, Copy, Debug, Default)]
+enum WholeVariable {
+    #[default]
+    Unknown,
+    No,
+    Number(u32),
 }
 
 /// Numbers of types.
 #[derive(Debug)]
 pub(crate) struct Types {
+    numbers: TypeNumbers,
+    /// Where stacks were recorded.
+    locals: Option<Locals>,
+}
+
+/// What is known of types, without the stacks.
+#[derive(Debug)]
+pub(super) struct TypeNumbers {
     things: Numbered<TypeThing>,
     of_variable: Vec<Option<u32>>,
     types: Arc<HeapTypes>,
-    /// Where stacks were recorded.
-    locals: Option<Locals>,
     /// By the number of the local variable.
     of_local: Vec<Option<u32>>,
 }
@@ -115,8 +145,6 @@ pub(crate) struct Types {
 #[derive(Debug, Default)]
 pub(crate) struct FieldPlaces {
     numbers: FxHashMap<FieldPlace, Box<[u32]>>,
-    /// The fields of one access to a heap block.
-    touched: Vec<u16>,
 }
 
 /// Places that are kept; a large array has more elements than are worth it.
@@ -234,85 +262,159 @@ impl Threads {
     }
 }
 
-impl Fields {
+/// No number was given to a field yet.
+const UNNUMBERED: u32 = u32::MAX;
+
+impl FieldNumbers {
+    fn new(types: Arc<HeapTypes>) -> Self {
+        Self {
+            things: Numbered::default(),
+            whole: Vec::new(),
+            places: FieldPlaces::default(),
+            typed: Vec::new(),
+            touched: Vec::new(),
+            types,
+        }
+    }
+
+    /// The number of a variable that has no fields.
     #[inline]
-    fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
-        let Self { things, places, types, locals, last } = self;
-        let local = locals.as_mut().and_then(|locals| locals.local(at, access));
+    fn whole(&mut self, resolver: &mut Resolver, variable: VariableId, addr: VirtAddr) -> Option<u32> {
+        match *slot(&mut self.whole, variable.0) {
+            WholeVariable::Number(number) => Some(number),
+            WholeVariable::No => None,
+            WholeVariable::Unknown => {
+                let number = self.find_whole(resolver, variable, addr);
+                *slot(&mut self.whole, variable.0) = number.map_or(WholeVariable::No, WholeVariable::Number);
+                number
+            }
+        }
+    }
+
+    #[cold]
+    fn find_whole(&mut self, resolver: &mut Resolver, variable: VariableId, addr: VirtAddr) -> Option<u32> {
+        // A block of numbers alone is best called by who allocated it.
+        let has_fields = match self.types.type_of(variable) {
+            Some(type_) => self.types.is_aggregate(type_),
+            None => self.types.pool_of(variable).is_some(),
+        };
+        let is_whole = !has_fields && resolver.type_of(addr).is_none();
+        is_whole.then(|| self.things.number(FieldThing::Of(variable, "".into())))
+    }
+
+    /// The fields that an access touches, the one that it begins in first.
+    #[inline]
+    fn touched(
+        &mut self,
+        at: &mut Moment<'_>,
+        local: Option<AccessedLocal>,
+        access: &Access,
+        numbers: &mut Vec<u32>,
+    ) {
+        numbers.clear();
         let (offset, holder) = match local {
             Some(local) => (local.into, FieldHolder::Local(local.function, local.id)),
             None => {
                 let name = at.resolver.resolve_data(access.addr);
-                // A block of numbers alone is best called by who allocated it.
-                let placed = types.place(at.resolver, name.variable, access);
-                if let Some(placed) = placed.filter(|placed| types.is_aggregate(placed.type_)) {
-                    let type_ = placed.type_;
-                    types.touched(placed, access.size.into(), &mut places.touched);
-                    *last = None;
-                    return things.number(FieldThing::Typed { type_, field: places.touched[0] });
+                if let Some(number) = self.whole(at.resolver, name.variable, access.addr) {
+                    numbers.push(number);
+                    return;
+                }
+                let placed = self.types.place(at.resolver, name.variable, access);
+                if let Some(placed) = placed.filter(|placed| self.types.is_aggregate(placed.type_)) {
+                    self.types.touched(placed, access.size.into(), &mut self.touched);
+                    let count = if access.size < 2 { 1 } else { self.touched.len() };
+                    for index in 0..count {
+                        numbers.push(self.typed(placed.type_, self.touched[index]));
+                    }
+                    return;
                 }
                 (name.offset, FieldHolder::Variable(name.variable))
             }
         };
         let place = FieldPlace { holder, offset, size: access.size };
-        *last = Some(place);
-        places.numbers(place, || match holder {
+        let Self { places, things, .. } = self;
+        let all = places.numbers(place, || match holder {
             FieldHolder::Variable(variable) => numbers_of_paths(at.resolver, things, variable, access),
             FieldHolder::Local(function, id) => {
                 numbers_in_local(at.resolver, things, (function, id), (offset, access.size))
             }
-        })[0]
+        });
+        numbers.extend_from_slice(if access.size < 2 { &all[..1] } else { all });
     }
 
-    /// The fields after the first of the access that was just numbered.
+    /// The number of a field of a heap block, or of what lies between its fields.
     #[inline]
-    fn further(&mut self, at: &mut Moment<'_>, access: &Access, numbers: &mut Vec<u32>) {
-        if access.size < 2 {
-            return;
+    fn typed(&mut self, type_: u32, field: u16) -> u32 {
+        let numbers = slot(&mut self.typed, type_);
+        // The number of no field comes first.
+        let index = usize::from(field.wrapping_add(1));
+        if index >= numbers.len() {
+            numbers.resize(index + 1, UNNUMBERED);
         }
-        if let Some(place) = &self.last {
-            numbers.extend(self.places.numbers.get(place).into_iter().flatten().skip(1));
-            return;
+        if numbers[index] == UNNUMBERED {
+            numbers[index] = self.things.number(FieldThing::Typed { type_, field });
         }
-        let name = at.resolver.resolve_data(access.addr);
-        if let Some(placed) = self.types.place(at.resolver, name.variable, access) {
-            let type_ = placed.type_;
-            self.types.touched(placed, access.size.into(), &mut self.places.touched);
-            let further = self.places.touched.iter().skip(1);
-            numbers.extend(further.map(|&field| self.things.number(FieldThing::Typed { type_, field })));
-        }
+        numbers[index]
     }
 }
 
-impl Types {
+impl StepNumbers for (&mut FieldNumbers, &mut LocalPlaces) {
+    const BY_STACK: bool = true;
+
+    fn whole(&mut self, resolver: &mut Resolver, variable: VariableId, addr: VirtAddr) -> Option<u32> {
+        self.0.whole(resolver, variable, addr)
+    }
+
+    fn each(
+        &mut self,
+        stacks: &Stacks,
+        at: &mut Moment<'_>,
+        code: CodeId,
+        access: &Access,
+        numbers: &mut Vec<u32>,
+    ) {
+        let (fields, places) = self;
+        let local = places.local_at(stacks, at, code, access.addr);
+        fields.touched(at, local, access, numbers);
+    }
+
+    fn is_stack(&mut self, resolver: &Resolver, variable: VariableId) -> bool {
+        self.1.is_stack(resolver, variable)
+    }
+
+    fn note_thread(&mut self, stack: VariableId, thread: ThreadId) {
+        self.1.note_thread(stack, thread);
+    }
+}
+
+impl Fields {
     #[inline]
     fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
-        if let Some(local) = self.locals.as_mut().and_then(|locals| locals.local(at, access)) {
-            let known = slot(&mut self.of_local, local.number);
-            if let Some(number) = *known {
-                return number;
-            }
-            let layout = at.resolver.names().local_layout(local.function, local.id);
-            let name = layout.map(|layout| Arc::clone(&layout.innermost().name));
-            let thing = match name.filter(|name| !name.is_empty()) {
-                Some(name) => TypeThing::Local(local.function, local.id, name),
-                None => TypeThing::Untyped(at.resolver.resolve_data(access.addr).variable),
-            };
-            return *known.insert(self.things.number(thing));
-        }
-        let variable = at.resolver.resolve_data(access.addr).variable;
+        let local = self.locals.as_mut().and_then(|locals| locals.local(at, access));
+        self.numbers.touched(at, local, access, &mut self.last);
+        self.last[0]
+    }
+}
+
+impl TypeNumbers {
+    fn new(types: Arc<HeapTypes>) -> Self {
+        Self { things: Numbered::default(), of_variable: Vec::new(), types, of_local: Vec::new() }
+    }
+
+    /// The number of a variable whose bytes have one type.
+    #[inline]
+    fn whole(&mut self, resolver: &mut Resolver, variable: VariableId, addr: VirtAddr) -> Option<u32> {
         if let Some(number) = *slot(&mut self.of_variable, variable.0) {
-            return number;
+            return Some(number);
         }
         if self.types.pool_of(variable).is_some() {
-            let place = self.types.place(at.resolver, variable, access);
-            let thing = place.map_or(TypeThing::Untyped(variable), |place| TypeThing::Blocks(place.type_));
-            return self.things.number(thing);
+            return None;
         }
         // Of a block, all accesses have its type, whatever the first one is.
         let thing = match self.types.type_of(variable) {
             Some(type_) => TypeThing::Blocks(type_),
-            None => match at.resolver.type_of(access.addr) {
+            None => match resolver.type_of(addr) {
                 Some(layout) if !layout.innermost().name.is_empty() => {
                     TypeThing::Static(variable, Arc::clone(&layout.innermost().name))
                 }
@@ -321,7 +423,68 @@ impl Types {
         };
         let number = self.things.number(thing);
         *slot(&mut self.of_variable, variable.0) = Some(number);
-        number
+        Some(number)
+    }
+
+    #[inline]
+    fn number(&mut self, at: &mut Moment<'_>, local: Option<AccessedLocal>, access: &Access) -> u32 {
+        let variable = at.resolver.resolve_data(access.addr).variable;
+        let Some(local) = local else {
+            return self.whole(at.resolver, variable, access.addr).unwrap_or_else(|| {
+                let place = self.types.place(at.resolver, variable, access);
+                let thing =
+                    place.map_or(TypeThing::Untyped(variable), |place| TypeThing::Blocks(place.type_));
+                self.things.number(thing)
+            });
+        };
+        let known = slot(&mut self.of_local, local.number);
+        if let Some(number) = *known {
+            return number;
+        }
+        let layout = at.resolver.names().local_layout(local.function, local.id);
+        let name = layout.map(|layout| Arc::clone(&layout.innermost().name));
+        let thing = match name.filter(|name| !name.is_empty()) {
+            Some(name) => TypeThing::Local(local.function, local.id, name),
+            None => TypeThing::Untyped(variable),
+        };
+        *known.insert(self.things.number(thing))
+    }
+}
+
+impl StepNumbers for (&mut TypeNumbers, &mut LocalPlaces) {
+    const BY_STACK: bool = true;
+
+    fn whole(&mut self, resolver: &mut Resolver, variable: VariableId, addr: VirtAddr) -> Option<u32> {
+        self.0.whole(resolver, variable, addr)
+    }
+
+    fn each(
+        &mut self,
+        stacks: &Stacks,
+        at: &mut Moment<'_>,
+        code: CodeId,
+        access: &Access,
+        numbers: &mut Vec<u32>,
+    ) {
+        let (types, places) = self;
+        let local = places.local_at(stacks, at, code, access.addr);
+        numbers.push(types.number(at, local, access));
+    }
+
+    fn is_stack(&mut self, resolver: &Resolver, variable: VariableId) -> bool {
+        self.1.is_stack(resolver, variable)
+    }
+
+    fn note_thread(&mut self, stack: VariableId, thread: ThreadId) {
+        self.1.note_thread(stack, thread);
+    }
+}
+
+impl Types {
+    #[inline]
+    fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
+        let local = self.locals.as_mut().and_then(|locals| locals.local(at, access));
+        self.numbers.number(at, local, access)
     }
 }
 
@@ -336,18 +499,13 @@ impl Numbering {
             By::Variable | By::Allocation | By::Region => Self::Variable,
             By::Function | By::Line => Self::Code,
             By::Field => Self::Field(Box::new(Fields {
-                things: Numbered::default(),
-                places: FieldPlaces::default(),
-                types: session.heap_types()?,
+                numbers: FieldNumbers::new(session.heap_types()?),
                 locals: Locals::of(session),
-                last: None,
+                last: Vec::new(),
             })),
             By::Type => Self::Type(Box::new(Types {
-                things: Numbered::default(),
-                of_variable: Vec::new(),
-                types: session.heap_types()?,
+                numbers: TypeNumbers::new(session.heap_types()?),
                 locals: Locals::of(session),
-                of_local: Vec::new(),
             })),
             By::Page => Self::Page(Numbered::default()),
             By::Thread => Self::Thread(Threads::default()),
@@ -390,12 +548,44 @@ impl Numbering {
         }
     }
 
-    /// What else an access is counted to, which was just numbered: the fields that it reaches into after the first.
+    /// What else the access is counted to that was just numbered: the fields that it reaches into after the first.
     #[inline]
-    pub(crate) fn further(&mut self, at: &mut Moment<'_>, access: &Access, numbers: &mut Vec<u32>) {
-        numbers.clear();
-        if let Self::Field(fields) = self {
-            fields.further(at, access, numbers);
+    pub(crate) fn further(&self) -> &[u32] {
+        match self {
+            Self::Field(fields) => fields.last.get(1..).unwrap_or_default(),
+            _ => &[],
+        }
+    }
+
+    /// Whether executions can be counted to these step by step.
+    pub(super) fn takes_steps(&self) -> bool {
+        match self {
+            Self::Local(_) => true,
+            Self::Field(fields) => fields.locals.is_some(),
+            Self::Type(types) => types.locals.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Counts executions, which are their thread's next events, where [`Self::takes_steps`].
+    pub(super) fn add_steps(
+        &mut self,
+        groups: &mut StepGroups,
+        at: &mut Moment<'_>,
+        executed: (&ExecutedFrame, Range<usize>),
+        sums: &mut Sums,
+    ) {
+        match self {
+            Self::Local(locals) => groups.add(&mut locals.stacks, &mut locals.places, at, executed, sums),
+            Self::Field(fields) => {
+                let Fields { numbers, locals: Some(locals), .. } = &mut **fields else { return };
+                groups.add(&mut locals.stacks, &mut (numbers, &mut locals.places), at, executed, sums);
+            }
+            Self::Type(types) => {
+                let Types { numbers, locals: Some(locals) } = &mut **types else { return };
+                groups.add(&mut locals.stacks, &mut (numbers, &mut locals.places), at, executed, sums);
+            }
+            _ => {}
         }
     }
 
@@ -437,12 +627,12 @@ impl Numbering {
 
     pub(super) fn field(&self, number: u32) -> Option<(FieldThing, &HeapTypes)> {
         let Self::Field(fields) = self else { return None };
-        Some((fields.things.get(number)?.clone(), &fields.types))
+        Some((fields.numbers.things.get(number)?.clone(), &fields.numbers.types))
     }
 
     pub(super) fn type_(&self, number: u32) -> Option<(TypeThing, &HeapTypes)> {
         let Self::Type(types) = self else { return None };
-        Some((types.things.get(number)?.clone(), &types.types))
+        Some((types.numbers.things.get(number)?.clone(), &types.numbers.types))
     }
 
     pub(super) fn page(&self, number: u32) -> Option<(ProcessId, VirtAddr)> {

@@ -177,8 +177,10 @@ impl Tool for PairTally {
             let [first, second] = &mut self.numberings;
             let pair = [first.number(at, access), second.number(at, access)];
             if self.chosen.has(at.thread, index, access) {
-                first.further(at, access, &mut further[0]);
-                second.further(at, access, &mut further[1]);
+                for (further, numbering) in further.iter_mut().zip([first, second]) {
+                    further.clear();
+                    further.extend_from_slice(numbering.further());
+                }
                 for (index, one) in [pair[0]].iter().chain(&further[0]).enumerate() {
                     for (other_index, other) in [pair[1]].iter().chain(&further[1]).enumerate() {
                         self.count([*one, *other]).add(access);
