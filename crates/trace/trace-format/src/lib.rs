@@ -70,6 +70,7 @@ pub use bounds::{Bounds, Interval};
 pub use edit::{CopyOptions, CopyReport, copy, merge, repair};
 pub use encoder::{
     Attribute, BlockFrame, CodedFrame, Coding, Corrupt, Encoded, Encoder, Encoders, ExpectedBlock, Level,
+    keep_of_frames,
 };
 pub use end_reason::EndReason;
 pub use entry::gap_entry;

@@ -22,7 +22,7 @@ pub(crate) mod vpc;
 mod words;
 
 pub use attribute::{Attribute, Coding};
-pub use blocks::{BlockFrame, CodedFrame, ExpectedBlock};
+pub use blocks::{BlockFrame, CodedFrame, ExpectedBlock, keep_of_frames};
 pub(crate) use blocks::{BlockNames, EPOCH_ENTRIES};
 pub use codec::{Corrupt, Encoded, Encoder};
 pub use level::Level;

@@ -24,6 +24,8 @@ pub struct CreateOptions {
     /// Entries of a full segment: 1 to [`crate::MAX_FRAME_ENTRIES`]. Longer ones compress better and take more memory: an
     /// access takes 32 bytes until it is encoded.
     pub segment_entries: usize,
+    /// Bytes from which on a frame of blocks is ended ([`crate::BlockFrame::filled_bytes`]); by itself one has at most so many accesses.
+    pub frame_bytes: usize,
     /// Whether accesses carry the bytes that they read or wrote.
     pub data: bool,
     /// How much time to spend on how many bytes.
@@ -45,6 +47,7 @@ impl Default for CreateOptions {
         Self {
             force: false,
             segment_entries: 1 << 20,
+            frame_bytes: usize::MAX,
             data: false,
             level: Level::default(),
             encoder: None,

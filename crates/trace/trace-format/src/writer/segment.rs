@@ -69,6 +69,16 @@ impl PendingSegment {
         self.bytes.len() / self.kind.entry_bytes()
     }
 
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Gives memory back that nothing is in.
+    pub(crate) fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+    }
+
     /// The index of the next entry in its stream.
     pub(crate) fn next_index(&self) -> u64 {
         self.first_index + self.len() as u64

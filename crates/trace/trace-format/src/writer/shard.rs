@@ -142,6 +142,27 @@ impl ShardState {
         result
     }
 
+    /// Bytes of memory that what is buffered takes.
+    fn memory(&self) -> usize {
+        let frame = self.blocks.as_ref().map_or(0, |blocks| blocks.frame.memory_bytes());
+        frame + self.segments.iter().map(PendingSegment::memory).sum::<usize>()
+    }
+
+    /// Writes what is buffered, and gives its memory back.
+    fn relieve(&mut self, core: &WriterCore) -> Result<(), Error> {
+        let result = self.flush(core);
+        self.shrink();
+        result
+    }
+
+    /// Gives memory back that nothing is in.
+    fn shrink(&mut self) {
+        self.segments.iter_mut().for_each(PendingSegment::shrink);
+        if let Some(blocks) = self.blocks.as_mut().filter(|blocks| blocks.frame.is_empty()) {
+            *blocks = BufferedBlocks::default();
+        }
+    }
+
     fn full(&self, kind: StreamKind, options: &CreateOptions) -> bool {
         self.segments[place(kind)].len() >= options.segment_entries.clamp(1, MAX_FRAME_ENTRIES)
     }
@@ -182,7 +203,8 @@ impl ShardState {
         core: &WriterCore,
     ) -> (Result<(), Error>, Option<&mut BlockFrame>) {
         let Some(BufferedBlocks { frame, .. }) = &self.blocks else { return (Ok(()), None) };
-        let result = if frame.is_full() || !frame.is_empty() && !frame.takes(count, base) {
+        let is_full = frame.is_full() || frame.filled_bytes() >= core.options.frame_bytes;
+        let result = if is_full || !frame.is_empty() && !frame.takes(count, base) {
             self.write_blocks(core)
         } else {
             Ok(())
@@ -384,12 +406,27 @@ impl ShardWriter {
     /// As [`Self::flush`], for a thread that has come to its end: what was kept to encode more is given back.
     pub fn end(&mut self) -> Result<(), Error> {
         let flushed = self.flush();
-        if let Some(blocks) = &mut lock(&self.state).blocks
-            && blocks.frame.is_empty()
-        {
-            *blocks = BufferedBlocks::default();
-        }
+        lock(&self.state).shrink();
         flushed
+    }
+
+    /// Bytes of memory that what is buffered takes, with the room that there is for more.
+    pub fn memory_bytes(&self) -> usize {
+        lock(&self.state).memory()
+    }
+
+    /// Hands what is buffered to the store, and gives its memory back. Unlike [`Self::flush`], it does not wait for the store.
+    pub fn relieve(&mut self) -> Result<(), Error> {
+        lock(&self.state).relieve(&self.core)
+    }
+
+    /// Whether the frame of blocks has as many bytes as the options allow.
+    pub fn is_frame_full(&self) -> bool {
+        let state = lock(&self.state);
+        state
+            .blocks
+            .as_ref()
+            .is_some_and(|blocks| blocks.frame.filled_bytes() >= self.core.options.frame_bytes)
     }
 }
 

@@ -173,11 +173,11 @@ impl GatheredEntries {
         }
     }
 
-    /// Their bytes, as they are.
+    /// What encoding them takes memory for: their bytes, as far as they are not room for more.
     fn bytes(&self) -> usize {
         match self {
             Self::Entries(bytes) => bytes.len(),
-            Self::Coded(frame) => frame.bytes(),
+            Self::Coded(frame) => frame.filled_bytes(),
         }
     }
 }

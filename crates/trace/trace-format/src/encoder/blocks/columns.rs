@@ -84,6 +84,11 @@ impl FrameWriting {
         }
     }
 
+    /// Bytes written.
+    pub(super) fn written(&self) -> usize {
+        self.all().iter().map(|column| column.len()).sum()
+    }
+
     /// Bytes of memory that they take.
     pub(super) fn memory(&self) -> usize {
         let roomy = [&self.codes, &self.value_codes, &self.differences];

@@ -3,6 +3,7 @@
 //! Everything that a frame needs while it grows is here, and its memory goes from one frame to another: fresh pages cost more than
 //! what is written to them.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use blocks::{SharedBlock, values_of};
@@ -23,6 +24,14 @@ use crate::{AccessCounts, Bounds, Interval};
 /// Frames whose memory is kept for the next ones.
 const SPARES: usize = 4;
 static SPARE: Mutex<Vec<FrameCoder>> = Mutex::new(Vec::new());
+/// Bytes that all of them may have. Looked at alone, so that no order is needed.
+static MOST_SPARE_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Of the memory of frames of blocks that were written, this process keeps no more than that for the next ones: for one that has
+/// promised a bound. By itself it keeps that of four frames.
+pub fn keep_of_frames(most_bytes: usize) {
+    MOST_SPARE_BYTES.store(most_bytes, Ordering::Relaxed);
+}
 
 /// A block that a frame expects, and what adding an execution of it takes.
 #[derive(Clone, Copy, Debug)]
@@ -130,14 +139,27 @@ impl FrameCoder {
         // A frame that stays empty does not begin, and has nothing of the last one.
         self.begin(0);
         let mut spares = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-        if spares.len() < SPARES {
+        let kept = self.memory() + spares.iter().map(Self::memory).sum::<usize>();
+        if spares.len() < SPARES && kept <= MOST_SPARE_BYTES.load(Ordering::Relaxed) {
             spares.push(self);
         }
     }
 
-    /// Bytes of memory that what was written takes.
+    /// Bytes of memory that it takes.
     pub(super) fn memory(&self) -> usize {
         self.columns.memory()
+            + self.used.capacity() * size_of::<SharedBlock>()
+            + self.numbers.capacity() * size_of::<u32>()
+            + self.model.memory()
+            + self.spans.values.capacity() * size_of::<Interval>()
+    }
+
+    /// Bytes of what the frame has so far: of its memory, what is not room for more, and was not left by earlier frames.
+    pub(super) fn filled(&self) -> usize {
+        self.columns.written()
+            + self.used.len() * size_of::<SharedBlock>()
+            + self.model.filled()
+            + self.spans.values.len() * size_of::<Interval>()
     }
 
     /// What the accesses span, how many there are of each kind, the columns of the frame and its blocks, which are taken out.

@@ -34,6 +34,7 @@ pub struct BlockFrame {
 pub struct CodedFrame {
     count: u64,
     memory: usize,
+    filled: usize,
     /// There until somebody needs the content.
     coder: Mutex<Option<FrameCoder>>,
     coded: OnceLock<CodedContent>,
@@ -83,6 +84,11 @@ impl CodedFrame {
         self.count
     }
 
+    /// Of that, what is not room for more: what coding it takes grows with this.
+    pub fn filled_bytes(&self) -> usize {
+        self.filled
+    }
+
     /// Bytes of memory that it takes before it is coded.
     pub fn bytes(&self) -> usize {
         self.memory
@@ -111,6 +117,16 @@ impl BlockFrame {
     pub fn is_full(&self) -> bool {
         let is_full = |coder: &FrameCoder| coder.count >= FRAME_ACCESSES || coder.singles() >= FRAME_SINGLES;
         self.coder.as_ref().is_some_and(is_full)
+    }
+
+    /// Bytes of what was added, and of what predicts it. Its memory is at most about twice that, and what earlier frames left in it.
+    pub fn filled_bytes(&self) -> usize {
+        self.coder.as_ref().map_or(0, FrameCoder::filled)
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.coder.as_ref().map_or(0, FrameCoder::memory)
     }
 
     /// Whether an execution can be added: so many accesses, with that fs base. If not, and the frame is not empty, the frame is to be
@@ -186,6 +202,7 @@ impl BlockFrame {
         CodedFrame {
             count: coder.as_ref().map_or(0, |coder| coder.count),
             memory: coder.as_ref().map_or(0, FrameCoder::memory),
+            filled: coder.as_ref().map_or(0, FrameCoder::filled),
             coder: Mutex::new(coder),
             coded: OnceLock::new(),
             alone: OnceLock::new(),

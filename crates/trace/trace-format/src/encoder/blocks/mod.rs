@@ -28,7 +28,7 @@ use memref::Access;
 use self::codes::SINGLE_BYTES;
 use self::counting::count_all;
 use self::decoding::{decode_all, decode_executions, decode_pieces};
-pub use self::encoding::ExpectedBlock;
+pub use self::encoding::{ExpectedBlock, keep_of_frames};
 pub use self::frame::{BlockFrame, CodedFrame};
 pub(crate) use self::names::{BlockNames, EPOCH_ENTRIES};
 use super::attribute::Attribute;

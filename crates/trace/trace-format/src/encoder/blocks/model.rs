@@ -112,6 +112,17 @@ impl BlockModel {
         (self.previous, self.value, self.cycle) = (0, 0, cycle);
     }
 
+    /// Bytes of memory that it takes.
+    pub(super) fn memory(&self) -> usize {
+        self.blocks.capacity() * size_of::<BlockHistory>()
+            + self.values.capacity() * size_of::<ValueHistory>()
+    }
+
+    /// Bytes of it that are no room for more.
+    pub(super) fn filled(&self) -> usize {
+        self.blocks.len() * size_of::<BlockHistory>() + self.values.len() * size_of::<ValueHistory>()
+    }
+
     /// Adds a block, which its recorder calls `id`. Returns its number.
     pub(super) fn add(&mut self, id: u32, block: &SharedBlock) -> u32 {
         let number = self.blocks.len() as u32;
