@@ -21,9 +21,9 @@ use rustix::net::{
 };
 use rustix::thread::futex;
 
-use buffers::{Config, POOL_BYTES, Pool};
+use buffers::{BUFFER_BYTES, Buffer, Config, POOL_BYTES, Pool};
 
-pub use heap::give_back_freed_memory;
+pub use heap::{give_back_freed_memory, share_heaps};
 pub use region::Region;
 
 /// A pool of our own, unmapped when dropped; traced processes keep theirs.
@@ -34,6 +34,18 @@ pub struct OwnedPool {
 }
 
 impl OwnedPool {
+    /// Unmaps what was read of a buffer, which counts as this process's memory as long as it is mapped. It stays in the pool, and is mapped
+    /// again by whoever reads it.
+    pub fn unmap(&self, buffer: Buffer) {
+        // SAFETY: the buffer is whole pages of a mapping of its pool, which is shared, so that what they hold is in the file, and the next
+        // access finds it there.
+        let unmapped = unsafe {
+            rustix::mm::madvise(buffer.start().cast(), BUFFER_BYTES, rustix::mm::Advice::LinuxDontNeed)
+        };
+        // What stays mapped costs memory and nothing else.
+        let _ = unmapped;
+    }
+
     /// Makes an empty pool. Its pages are allocated as they are used.
     ///
     /// # Errors
@@ -168,5 +180,24 @@ impl Listener {
     /// Ends a [`Listener::serve_one`] that waits in another thread, and all later ones.
     pub fn shut_down(&self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use buffers::Content;
+
+    use super::*;
+
+    #[test]
+    fn a_buffer_that_was_unmapped_has_what_was_written() {
+        let pool = OwnedPool::create().expect("memory");
+        let buffer = pool.pool().take(0, 0, 0, 0, Content::Flow).expect("all are free");
+        // SAFETY: the first bytes of a buffer that this test owns.
+        unsafe { buffer.start().cast::<[u8; 4]>().write([1, 2, 3, 4]) };
+        pool.unmap(buffer);
+        let mut read = [0; BUFFER_BYTES];
+        assert_eq!(buffer.read_first(4, &mut read), 4);
+        assert_eq!(read[..5], [1, 2, 3, 4, 0]);
     }
 }
