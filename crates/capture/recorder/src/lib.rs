@@ -60,3 +60,6 @@ pub use library::find_library;
 pub use machine::{Direction, MachineFilter, MachineRecorder};
 pub use recorder::{Mechanism, Recorder, Tracer};
 pub use store::remote_store::RemoteStore;
+
+/// The least bound of a recording's memory ([`Recorder::memory`]), in bytes.
+pub const LEAST_MEMORY_BYTES: usize = store::memory_plan::MemoryPlan::LEAST_BYTES;

@@ -205,6 +205,14 @@ impl Recorder {
 
     trace_setters!();
 
+    /// Bounds the memory of this process while it records, in bytes: [`crate::LEAST_MEMORY_BYTES`] or more, of which a recording takes
+    /// no less. Also tells the C library to keep little of what is freed, from then on.
+    #[must_use]
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.trace.memory_bytes = Some(bytes);
+        self
+    }
+
     /// The tracer's library, `libmemtap_tracer.so`; by default it is looked for where the head of this crate says.
     #[must_use]
     pub fn library(mut self, path: impl Into<PathBuf>) -> Self {

@@ -50,6 +50,15 @@ pub enum Warning {
     NoIntrospection(String),
     /// This QEMU may tell another process's address of code that processes share.
     SharedCode,
+    /// The bound of the recorder's memory did not hold.
+    MoreMemory {
+        /// The bound, in MiB.
+        bound_mib: usize,
+        /// The most that was taken.
+        peak_mib: usize,
+        /// Of that, what is known of the program's code.
+        code_mib: usize,
+    },
     /// QEMU was killed, and the trace holds what happened before.
     MachineKilled {
         /// The trace.
@@ -69,6 +78,11 @@ impl fmt::Display for Warning {
             Self::SharedCode => f.write_str(
                 "note: for code that processes share, this QEMU may tell another process's address, and the function's name \
                  may be wrong; QEMU 7.2, and 9.0 and later, tell the right one",
+            ),
+            Self::MoreMemory { bound_mib, peak_mib, code_mib } => write!(
+                f,
+                "--memory {bound_mib}: {peak_mib} MiB were taken, {code_mib} of them for what is known of the program's code; \
+                 nothing is missing for that"
             ),
             Self::MachineKilled { output, signal } => write!(
                 f,

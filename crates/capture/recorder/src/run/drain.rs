@@ -182,6 +182,9 @@ impl<'a, 's> Drain<'a, 's> {
                 && pool.process(process).is_some_and(|slot| slot.state() != ProcessState::Empty);
             if !is_new {
                 self.sink.read(buffer)?;
+                if self.sink.mapped_buffers().is_some_and(|most| buffer.index() >= most) {
+                    self.pool.unmap(buffer);
+                }
                 pool.free(buffer);
             }
         }
@@ -257,6 +260,7 @@ mod tests {
     use trace_format::{CreateOptions, TraceWriter};
 
     use crate::sink::Contents;
+    use crate::store::memory_plan::MemoryPlan;
 
     /// Has a pool read whose processes all are this one.
     fn with_drain(test: impl FnOnce(&mut Drain<'_, '_>)) {
@@ -264,7 +268,7 @@ mod tests {
         let trace = TraceWriter::create(folder.path().join("t.memtap"), CreateOptions::default());
         let pool = OwnedPool::create().expect("memory");
         let contents = Contents { regions: u32::MAX, data: false, flow: false, verify: false };
-        let mut sink = Sink::new(trace.expect("a trace"), contents, None, None);
+        let mut sink = Sink::new(trace.expect("a trace"), contents, None, MemoryPlan::new(None, 1), None);
         test(&mut Drain::new(&pool, &mut sink));
     }
 

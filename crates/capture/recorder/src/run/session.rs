@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use buffers::{Config, FIRST_ANNOUNCEMENT};
 use memref::RegionKind;
+use proc_files::TaskStatus;
 use trace_format::TraceWriter;
 
 use crate::buffer_service::{BufferService, Configure};
@@ -18,7 +19,7 @@ use crate::run::waiter::Waiter;
 use crate::sink::regions;
 use crate::sink::{Contents, Sink};
 use crate::store::destination::Destination;
-use crate::{Error, Notice, ProgramEnd, RecordedRun, Verified, command_line};
+use crate::{Error, Notice, ProgramEnd, RecordedRun, Verified, Warning, command_line};
 
 /// Records until the program and all that it started have ended, or the recording of a running process has.
 pub(crate) fn record(plan: &Plan, tell: &mut dyn FnMut(Notice<'_>)) -> Result<RecordedRun, Error> {
@@ -52,7 +53,7 @@ pub(crate) fn listen(
     };
     let regions = if translate { regions } else { u32::MAX };
     let contents = Contents { regions, data, flow, verify: verify > 0 };
-    let mut sink = Sink::new(trace.clone(), contents, destination.workers(), listener);
+    let mut sink = Sink::new(trace.clone(), contents, destination.workers(), destination.memory, listener);
     if plan.running.is_none() {
         sink.announce_program(FIRST_ANNOUNCEMENT, &plan.program.to_string_lossy());
     }
@@ -88,6 +89,8 @@ pub(crate) fn listen(
             None => error,
         });
     }
+    let warnings: Vec<Warning> = more_memory(plan, &sink).into_iter().collect();
+    warnings.iter().for_each(|warning| tell(Notice::Warning(warning.clone())));
     match (end, problem) {
         (Some(end), None) => Ok(RecordedRun {
             output: output.clone(),
@@ -97,11 +100,21 @@ pub(crate) fn listen(
             causes: sink.gap_causes(),
             untraced: sink.untraced(),
             verified,
-            warnings: Vec::new(),
+            warnings,
         }),
         (_, Some(error)) => Err(error),
         (None, None) => unreachable!("an end that is not known is a problem"),
     }
+}
+
+/// Whether more memory was taken than the recording was given.
+fn more_memory(plan: &Plan, sink: &Sink<'_>) -> Option<Warning> {
+    let bound_mib = plan.trace.memory_bytes? >> 20;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let peak = TaskStatus(&status).field("VmHWM").split_whitespace().next()?.parse::<usize>().ok()?;
+    let peak_mib = peak.div_ceil(1 << 10);
+    let code_mib = sink.code_bytes() >> 20;
+    (peak_mib > bound_mib).then_some(Warning::MoreMemory { bound_mib, peak_mib, code_mib })
 }
 
 /// Has the program run, or the process that runs it entered.

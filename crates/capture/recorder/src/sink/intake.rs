@@ -71,6 +71,7 @@ impl Sink<'_> {
     fn define(&mut self, process: u32, sequence: u32, held: HeldBuffer) -> Result<(), Error> {
         let result = self.blocks.add(process, sequence, held.bytes(), self.list.as_mut());
         self.pieces.release(held);
+        self.limit_beside_code();
         result
     }
 
@@ -123,6 +124,7 @@ impl Sink<'_> {
             process,
             id,
             shard,
+            open_bytes: 0,
             cycle: 0,
             order: 0,
             sequence: 0,
@@ -165,8 +167,9 @@ impl Sink<'_> {
                 thread.sequence = thread.sequence.wrapping_add(1);
             }
         }
+        result = result.and(self.count_open(&mut thread));
         self.threads.insert(number, thread);
-        result
+        result.and(self.relieve_open())
     }
 
     fn entries(
@@ -208,6 +211,7 @@ impl Sink<'_> {
             }
             thread.shard.end()?;
             thread.flow.as_mut().map_or(Ok(()), ThreadFlow::flush)?;
+            self.forget_open(&mut thread);
             self.instructions += thread.cycle;
         }
         Ok(())

@@ -13,6 +13,7 @@ pub(crate) mod flow;
 mod gathered;
 mod intake;
 mod lost;
+mod open_shards;
 mod piece_coder;
 mod piece_queue;
 mod pieces;
@@ -41,8 +42,10 @@ use crate::sink::announced::Announcements;
 use crate::sink::flow::{BlockList, ThreadFlow};
 use crate::sink::regions::WantedRegions;
 use crate::sink::session_blocks::SessionBlocks;
+use crate::store::memory_plan::MemoryPlan;
 use crate::target::pid_namespaces;
 use causes::GapCauses;
+use open_shards::OpenShards;
 use piece_queue::Pieces;
 use thread::TracedThread;
 
@@ -105,6 +108,8 @@ pub(crate) struct Sink<'a> {
     announced: Announcements,
     /// Buffers on their way through the workers.
     pieces: Pieces,
+    /// What is buffered of all threads.
+    open: OpenShards,
     /// Whether buffers of translated threads are coded by pieces: nothing else is wanted of their executions.
     makes_pieces: bool,
     blocks: SessionBlocks,
@@ -129,12 +134,14 @@ impl<'a> Sink<'a> {
         trace: TraceWriter,
         Contents { regions, data, flow, verify }: Contents,
         workers: Option<Arc<Workers>>,
+        memory: MemoryPlan,
         listener: Option<&'a mut dyn Listener>,
     ) -> Self {
         let wanted = WantedRegions::new(regions);
         Self {
             makes_pieces: wanted.are_all() && !data && !flow && !verify && listener.is_none(),
-            pieces: Pieces::new(workers),
+            pieces: Pieces::new(workers, memory),
+            open: OpenShards::new(memory.open_bytes),
             list: flow.then(|| BlockList::new(&trace)),
             trace,
             processes: HashMap::new(),
@@ -282,6 +289,16 @@ impl<'a> Sink<'a> {
         let mut threads = self.threads.values_mut().filter_map(|thread| thread.flow.as_mut());
         self.list.as_mut().map_or(Ok(()), BlockList::flush)?;
         threads.try_for_each(ThreadFlow::flush)
+    }
+
+    /// Bytes of memory that what is known of programs' code took at most, about.
+    pub(crate) fn code_bytes(&self) -> usize {
+        self.blocks.peak_bytes()
+    }
+
+    /// Buffers that were read from that place on in the pool are not to stay mapped; `None`: they are.
+    pub(crate) fn mapped_buffers(&self) -> Option<usize> {
+        self.pieces.limits.mapped_buffers
     }
 
     /// Instructions executed by all threads, where the tracer counts them.

@@ -26,6 +26,8 @@ pub(super) struct Piece {
     pub(super) wall_ns: u64,
     /// `None` where pieces before it are being coded.
     pub(super) start: Option<PieceStart>,
+    /// A frame is ended from so many bytes on.
+    pub(super) frame_bytes: usize,
 }
 
 /// Where a thread stands when a piece of it begins.
@@ -96,8 +98,8 @@ pub(super) struct CodingPiece {
 impl Piece {
     /// Codes it.
     pub(super) fn code(self) -> CodedPiece {
-        let Self { buffers, known, wall_ns, start } = self;
-        let mut coder = PieceCoder { wall_ns, ..PieceCoder::default() };
+        let Self { buffers, known, wall_ns, start, frame_bytes } = self;
+        let mut coder = PieceCoder { wall_ns, frame_bytes, ..PieceCoder::default() };
         let is_placed = start.is_some();
         if let Some(PieceStart { cycle, base, frame }) = start {
             (coder.cycle, coder.base) = (cycle, Some(base));
@@ -113,6 +115,10 @@ impl Piece {
             } else {
                 Some(words.len())
             };
+            // Looked at here: while a buffer is coded, a frame grows by little more than it.
+            if coder.is_frame_full() {
+                coder.end_frame();
+            }
             if let Some(left) = left {
                 stop = Some(PieceStop { buffer: number, word: words.len() - left });
                 break;
@@ -143,6 +149,7 @@ struct PieceCoder {
     /// When the first execution of the frame came, where that was before the piece.
     frame_ns: u64,
     wall_ns: u64,
+    frame_bytes: usize,
     frames: Vec<FilledFrame>,
     events: Vec<PieceEvent>,
     records: Vec<u8>,
@@ -158,6 +165,11 @@ impl PieceCoder {
     #[inline]
     fn base(&self) -> u64 {
         self.base.unwrap_or(0)
+    }
+
+    /// Whether the frame has as many bytes as it may have.
+    fn is_frame_full(&self) -> bool {
+        self.frame.filled_bytes() >= self.frame_bytes
     }
 
     /// The entries of a buffer. Words that are left, from an entry on that can't be coded here.
@@ -277,7 +289,7 @@ impl PieceCoder {
     }
 
     fn single(&mut self, access: &Access) {
-        if self.frame.is_full() || !self.frame.takes(1, self.frame.base()) {
+        if self.frame.is_full() || self.is_frame_full() || !self.frame.takes(1, self.frame.base()) {
             self.end_frame();
         }
         self.frame.push_single(access);

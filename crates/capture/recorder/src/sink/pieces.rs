@@ -16,7 +16,6 @@ use super::Sink;
 use super::causes::OVERWRITTEN;
 use super::gathered::{GatheredBuffers, HeldBuffer};
 use super::piece_coder::{CodedPiece, CodingPiece, FilledFrame, Piece, PieceEventKind, PieceStart};
-use super::piece_queue::MOST_GATHERED;
 use super::thread::TracedThread;
 use crate::clock::now_ns;
 
@@ -32,14 +31,19 @@ impl Sink<'_> {
         }
         gathered.buffers.push(buffer);
         self.pieces.gathered += 1;
-        if gathered.buffers.len() >= self.pieces.most_buffers { self.send_piece(thread) } else { Ok(()) }
+        if gathered.buffers.len() >= self.pieces.limits.piece_buffers {
+            self.send_piece(thread)
+        } else {
+            Ok(())
+        }
     }
 
     /// Codes buffers of a thread of which all that comes before them is entered.
     fn code(&mut self, thread: &mut TracedThread, gathered: GatheredBuffers) -> Result<(), Error> {
         let GatheredBuffers { buffers, wall_ns } = gathered;
         let (known, start) = (self.blocks.of(thread.process), Some(thread.start_of_piece()?));
-        self.enter_piece(thread, Piece { buffers, known, wall_ns, start }.code())
+        let frame_bytes = self.pieces.limits.frame_bytes;
+        self.enter_piece(thread, Piece { buffers, known, wall_ns, start, frame_bytes }.code())
     }
 
     /// Gives the workers what was gathered of a thread.
@@ -53,7 +57,8 @@ impl Sink<'_> {
         let Some(workers) = self.pieces.workers.clone() else { return self.code(thread, gathered) };
         let GatheredBuffers { buffers, wall_ns } = gathered;
         let start = if thread.coding.is_empty() { Some(thread.start_of_piece()?) } else { None };
-        let piece = Piece { buffers, known: self.blocks.of(thread.process), wall_ns, start };
+        let (known, frame_bytes) = (self.blocks.of(thread.process), self.pieces.limits.frame_bytes);
+        let piece = Piece { buffers, known, wall_ns, start, frame_bytes };
         let (result, coded) = channel();
         let code = move || {
             // Nobody waits for it where the recording has failed.
@@ -69,13 +74,14 @@ impl Sink<'_> {
     /// Enters the pieces whose turn has come, and waits for some where too much is on its way.
     pub(crate) fn enter_coded(&mut self) -> Result<(), Error> {
         let mut result = Ok(());
-        if self.pieces.gathered > MOST_GATHERED {
+        if self.pieces.gathered > self.pieces.limits.gathered_buffers {
             result = self.send_all();
         }
         while let Some(&number) = self.pieces.sent.front() {
-            let waits = self.pieces.coding > self.pieces.most_coding();
+            let waits = self.pieces.coding > self.pieces.limits.coding_buffers;
             if let Some(mut thread) = self.threads.remove(&number) {
                 let entered = self.enter_next(&mut thread, waits);
+                result = result.and(self.count_open(&mut thread));
                 self.threads.insert(number, thread);
                 match entered {
                     Ok(true) => {}
@@ -85,7 +91,7 @@ impl Sink<'_> {
             }
             self.pieces.sent.pop_front();
         }
-        result
+        result.and(self.relieve_open())
     }
 
     /// Gives the workers all that was gathered.
@@ -138,7 +144,7 @@ impl Sink<'_> {
         thread.coding.pop_front();
         self.enter_piece(thread, piece)?;
         let waiting = thread.gathered.buffers.len();
-        let is_quick = !self.pieces.is_behind && waiting <= self.pieces.most_buffers * 3 / 4;
+        let is_quick = !self.pieces.is_behind && waiting <= self.pieces.limits.piece_buffers * 3 / 4;
         if is_quick && waiting > 0 && thread.coding.is_empty() {
             let gathered = std::mem::take(&mut thread.gathered);
             self.pieces.gathered -= waiting;
@@ -160,7 +166,8 @@ impl Sink<'_> {
             result = result.and(self.flow(thread, &next.words()[stop.word..]));
             self.pieces.release(next);
             let start = Some(thread.start_of_piece()?);
-            piece = Piece { buffers: rest.collect(), known, wall_ns, start }.code();
+            let (buffers, frame_bytes) = (rest.collect(), self.pieces.limits.frame_bytes);
+            piece = Piece { buffers, known, wall_ns, start, frame_bytes }.code();
         }
     }
 

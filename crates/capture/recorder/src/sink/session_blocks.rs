@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use blocks::{BasicBlock, Definition, SharedBlock};
+use blocks::{BasicBlock, BlockAccess, Definition, SharedBlock};
 use buffers::flow::ID_BITS;
 use trace_format::Error;
 
@@ -19,12 +19,20 @@ struct ProcessBlocks {
     table: Arc<BlockTable>,
     /// Bytes that were read of each of its buffers of definitions.
     read: HashMap<u32, usize>,
+    /// Bytes of memory that its blocks take, about.
+    memory_bytes: usize,
 }
+
+/// What a block takes beside its accesses: its place in a table that is half full at least, and what the allocator adds to its two parts.
+const BLOCK_BYTES: usize = 2 * size_of::<DefinedBlock>() + size_of::<BasicBlock>() + 48;
 
 /// The blocks of all processes.
 #[derive(Debug, Default)]
 pub(crate) struct SessionBlocks {
     processes: HashMap<u32, ProcessBlocks>,
+    /// Bytes of memory that the blocks of all of them take, and the most that they took.
+    memory_bytes: usize,
+    peak_bytes: usize,
 }
 
 /// The blocks that a process can execute: its own, and those that its parent had before the fork. Whoever has them sees what is
@@ -72,7 +80,11 @@ impl SessionBlocks {
             .filter(|(_, process)| !process.has_ended)
             .flat_map(|(&number, _)| self.line(number).map(|(number, _)| number))
             .collect();
-        self.processes.retain(|number, _| needed.contains(number));
+        self.processes.retain(|number, process| {
+            let is_needed = needed.contains(number);
+            self.memory_bytes -= if is_needed { 0 } else { process.memory_bytes };
+            is_needed
+        });
     }
 
     /// A process, its parent, and so on.
@@ -101,10 +113,25 @@ impl SessionBlocks {
             if process.table.get(id).is_none() {
                 let listed = list.as_mut().map(|list| list.add(&definition.extent)).transpose()?;
                 let block = BasicBlock::new(&definition).map(SharedBlock::from);
+                let accesses = block.as_ref().map_or(0, |block| block.accesses().len());
+                let memory_bytes = BLOCK_BYTES + accesses * size_of::<BlockAccess>();
+                process.memory_bytes += memory_bytes;
+                self.memory_bytes += memory_bytes;
+                self.peak_bytes = self.peak_bytes.max(self.memory_bytes);
                 process.table.add(id, DefinedBlock { block, listed });
             }
         }
         Ok(())
+    }
+
+    /// Bytes of memory that all blocks take, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    /// The most that they took.
+    pub(crate) fn peak_bytes(&self) -> usize {
+        self.peak_bytes
     }
 
     /// What a process can execute.
@@ -115,7 +142,7 @@ impl SessionBlocks {
 
 #[cfg(test)]
 mod tests {
-    use blocks::{BlockAccess, Extent, MAX_DEFINITION_BYTES, RecordedValues, encode_definition};
+    use blocks::{Extent, MAX_DEFINITION_BYTES, RecordedValues, encode_definition};
     use memref::VirtAddr;
 
     use super::*;
@@ -145,8 +172,10 @@ mod tests {
         blocks.forget_ended();
         assert!(blocks.of(3).get(20).is_some(), "of its parent, not of its sister");
         assert!(blocks.of(2).get(21).is_none());
+        assert!(blocks.memory_bytes() > 0);
         blocks.end(3);
         blocks.forget_ended();
         assert!(blocks.processes.is_empty());
+        assert_eq!(blocks.memory_bytes(), 0);
     }
 }

@@ -220,6 +220,7 @@ mod reading {
     use super::super::gathered::HeldBuffer;
     use super::super::{Contents, Sink};
     use super::Verified;
+    use crate::store::memory_plan::MemoryPlan;
     use blocks::{BlockAccess, Extent, MAX_DEFINITION_BYTES, RecordedValues, encode_definition};
     use buffers::flow::{EMBED, FIRST_BLOCK, ID_BITS, PAD};
     use buffers::{Content, Record, RecordRoom, encode};
@@ -250,6 +251,7 @@ mod reading {
             trace,
             Contents { regions: u32::MAX, data: false, flow: false, verify: true },
             None,
+            MemoryPlan::new(None, 1),
             None,
         );
         sink.add_process(0, std::process::id(), None, 0).unwrap();
@@ -279,6 +281,7 @@ mod reading {
             trace,
             Contents { regions: u32::MAX, data: true, flow: false, verify: true },
             None,
+            MemoryPlan::new(None, 1),
             None,
         );
         sink.add_process(0, std::process::id(), None, 0).unwrap();

@@ -13,6 +13,7 @@ use trace_server::Workers;
 
 use super::gathered::HeldBuffer;
 use super::{Contents, Sink};
+use crate::store::memory_plan::MemoryPlan;
 
 const LOAD: u32 = FIRST_BLOCK;
 const LOCKED: u32 = FIRST_BLOCK + 1;
@@ -101,7 +102,12 @@ enum ReadingWay {
     ByEntries,
     /// By pieces of so many buffers where many wait, with so many workers; 0: without any.
     ByPieces(usize, usize),
+    /// The same, where next to nothing may be buffered.
+    Bounded(usize, usize),
 }
+
+/// Bytes of a frame where little is buffered: a few executions.
+const FEW_BYTES: usize = 512;
 
 /// What was read.
 #[derive(Debug, PartialEq)]
@@ -116,18 +122,24 @@ struct ReadEvents {
 fn events(way: ReadingWay, buffers: &[HandedOver]) -> ReadEvents {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.memtap");
-    let options = CreateOptions { encoder: Some(Encoders::BLOCKS), ..CreateOptions::default() };
+    let mut memory = MemoryPlan::new(None, 2);
+    let (workers, buffers_of_a_piece) = match way {
+        ReadingWay::ByEntries => (0, memory.piece_buffers),
+        ReadingWay::ByPieces(buffers, workers) | ReadingWay::Bounded(buffers, workers) => (workers, buffers),
+    };
+    memory.piece_buffers = buffers_of_a_piece;
+    memory.coding_buffers = 2 * workers.max(1) * buffers_of_a_piece;
+    if matches!(way, ReadingWay::Bounded(..)) {
+        (memory.open_bytes, memory.frame_bytes, memory.gathered_buffers) =
+            (FEW_BYTES, FEW_BYTES, buffers_of_a_piece);
+    }
+    let frame_bytes = memory.frame_bytes;
+    let options = CreateOptions { encoder: Some(Encoders::BLOCKS), frame_bytes, ..CreateOptions::default() };
     let trace = TraceWriter::create(&path, options).unwrap();
     let flow = matches!(way, ReadingWay::ByEntries);
     let contents = Contents { regions: u32::MAX, data: false, flow, verify: false };
-    let workers = match way {
-        ReadingWay::ByPieces(_, workers @ 1..) => Some(Arc::new(Workers::start(workers))),
-        _ => None,
-    };
-    let mut sink = Sink::new(trace.clone(), contents, workers, None);
-    if let ReadingWay::ByPieces(buffers, _) = way {
-        sink.pieces.most_buffers = buffers;
-    }
+    let workers = (workers > 0).then(|| Arc::new(Workers::start(workers)));
+    let mut sink = Sink::new(trace.clone(), contents, workers, memory, None);
     sink.add_process(0, std::process::id(), None, 0).unwrap();
     sink.add_process(1, std::process::id(), Some(0), 0).unwrap();
     define(&mut sink);
@@ -311,6 +323,8 @@ proptest! {
             }
         }
         buffers.append(&mut early);
-        prop_assert_eq!(events(ReadingWay::ByPieces(piece, workers), &buffers), events(ReadingWay::ByEntries, &buffers));
+        let expected = events(ReadingWay::ByEntries, &buffers);
+        prop_assert_eq!(&events(ReadingWay::ByPieces(piece, workers), &buffers), &expected);
+        prop_assert_eq!(&events(ReadingWay::Bounded(piece, workers), &buffers), &expected);
     }
 }

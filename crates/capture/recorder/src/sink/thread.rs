@@ -18,6 +18,8 @@ pub(super) struct TracedThread {
     pub(super) process: u32,
     pub(super) id: ThreadId,
     pub(super) shard: ShardWriter,
+    /// Memory of what waits there to be written, when it was last looked at.
+    pub(super) open_bytes: usize,
     /// Events so far: the cycle of the next one.
     pub(super) cycle: u64,
     /// The last order that it is known to come after.

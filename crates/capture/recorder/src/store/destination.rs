@@ -9,11 +9,9 @@ use trace_server::{
 };
 
 use crate::Error;
+use crate::store::memory_plan::MemoryPlan;
 use crate::store::remote_store::RemoteStore;
 use crate::store::trace_plan::TracePlan;
-
-/// Entries that the recorder itself gathers; the server gathers more.
-const PIECE_ENTRIES: usize = 8192;
 
 /// A trace that was created.
 pub(crate) struct Destination {
@@ -23,6 +21,8 @@ pub(crate) struct Destination {
     file: Option<PathBuf>,
     /// Workers of our own.
     engine: Option<Engine>,
+    /// Who may have how much memory.
+    pub(crate) memory: MemoryPlan,
 }
 
 impl Destination {
@@ -30,7 +30,17 @@ impl Destination {
     /// told hold there too.
     pub(crate) fn create(plan: &TracePlan, data: bool) -> Result<Self, Error> {
         let (path, remote) = (plan.output.as_path(), plan.server.as_ref());
+        let mut engine_options = EngineOptions::default();
+        let memory = MemoryPlan::new(plan.memory_bytes, engine_options.workers);
+        if let Some(bytes) = memory.store_bytes {
+            // Before any thread of ours is there, which would have a heap of its own.
+            buffers_host::share_heaps();
+            trace_format::keep_of_frames(memory.spare_bytes);
+            engine_options.memory_bytes = bytes;
+        }
         let options = CreateOptions {
+            frame_bytes: memory.frame_bytes,
+            segment_entries: memory.segment_entries,
             force: plan.replace,
             encoder: Some(plan.encoder),
             sync: plan.sync,
@@ -39,8 +49,10 @@ impl Destination {
         };
         let Some(name) = path.to_str() else {
             // Names travel as text; this one is no text.
-            let trace = TraceWriter::create(path, options)?;
-            return Ok(Self { trace, file: Some(path.into()), engine: None });
+            let long = CreateOptions::default().segment_entries;
+            let segment_entries = if memory.is_bounded() { memory.segment_entries } else { long };
+            let trace = TraceWriter::create(path, CreateOptions { segment_entries, ..options })?;
+            return Ok(Self { trace, file: Some(path.into()), engine: None, memory });
         };
         // Workers here encode what another server keeps, too: frames are a hundredth of the bytes of their entries. Only other formats
         // than our own are made of entries.
@@ -49,7 +61,10 @@ impl Destination {
             Some(client) if StoreFormat::split(name).0 != StoreFormat::Memtap => (client, None),
             upstream => {
                 let upstream = upstream.map(|client| Arc::new(client) as Arc<dyn Upstream>);
-                let engine = Engine::start(EngineOptions { upstream, ..EngineOptions::default() })?;
+                let engine = Engine::start(EngineOptions { upstream, ..engine_options })?;
+                if memory.is_bounded() {
+                    engine.keep_bound();
+                }
                 (Client::embedded(&engine), Some(engine))
             }
         };
@@ -60,9 +75,8 @@ impl Destination {
         };
         let remote_options = TraceOptions { replace: options.force, sync, ..TraceOptions::default() };
         let sink = RemoteSink::create(client, name, &remote_options)?;
-        let options = CreateOptions { segment_entries: PIECE_ENTRIES, ..options };
         let file = remote.is_none().then(|| StoreFormat::split(name).1.into());
-        Ok(Self { trace: TraceWriter::on_sink(Arc::new(sink), options), file, engine })
+        Ok(Self { trace: TraceWriter::on_sink(Arc::new(sink), options), file, engine, memory })
     }
 
     /// Our own workers, if there are any.
@@ -91,7 +105,10 @@ mod tests {
 
     fn create(output: &Path, replace: bool) -> Result<Destination, Error> {
         let (output, encoder, sync) = (output.to_owned(), Encoders::LIVE, SyncPolicy::default());
-        Destination::create(&TracePlan { output, replace, encoder, sync, server: None }, false)
+        Destination::create(
+            &TracePlan { output, replace, encoder, sync, server: None, memory_bytes: None },
+            false,
+        )
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(crate) struct TraceOptions {
     pub(crate) encoder: Option<u32>,
     pub(crate) sync: SyncPolicy,
     pub(crate) server: Option<RemoteStore>,
+    pub(crate) memory_bytes: Option<usize>,
 }
 
 impl TraceOptions {
@@ -28,6 +29,7 @@ impl TraceOptions {
             encoder: self.encoder.unwrap_or(encoder),
             sync: self.sync,
             server: self.server.clone(),
+            memory_bytes: self.memory_bytes,
         }
     }
 }

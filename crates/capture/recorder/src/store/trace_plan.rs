@@ -19,4 +19,6 @@ pub(crate) struct TracePlan {
     pub(crate) sync: SyncPolicy,
     /// Who writes it, if not this process.
     pub(crate) server: Option<RemoteStore>,
+    /// Bytes of memory that the recording may take, if there is a bound.
+    pub(crate) memory_bytes: Option<usize>,
 }

@@ -139,6 +139,7 @@ impl Watcher {
                 encoder: Encoders::LIVE,
                 sync: SyncPolicy::default(),
                 server: None,
+                memory_bytes: None,
             },
         })
     }
