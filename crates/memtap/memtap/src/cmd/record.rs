@@ -119,6 +119,10 @@ pub(crate) struct Args {
         help_heading = HOW
     )]
     wait: Option<f64>,
+    /// MiB of resident memory that this process takes at most while it records, 64 or more (programs and processes). Small bounds make
+    /// longer traces; programs with very much code need more, which is said [default: as much as is fast, 100 to 400]
+    #[arg(long, value_name = "MIB", help_heading = HOW)]
+    memory: Option<u32>,
     /// Exit with the program's status even where events are missing
     #[arg(long, help_heading = HOW)]
     allow_gaps: bool,
@@ -312,6 +316,23 @@ impl Args {
         }
     }
 
+    /// Refuses a bound that does not hold, in words.
+    fn check_memory(&self) -> Result<(), String> {
+        let Some(bytes) = self.memory_bytes() else { return Ok(()) };
+        if self.tracer == Some(TracerName::Qemu) {
+            return Err("--memory: of a whole machine it is not bounded; leave it away".to_owned());
+        }
+        if bytes < recorder::LEAST_MEMORY_BYTES {
+            let least = recorder::LEAST_MEMORY_BYTES >> 20;
+            return Err(format!("--memory {}: a recording needs {least} MiB or more", bytes >> 20));
+        }
+        Ok(())
+    }
+
+    fn memory_bytes(&self) -> Option<usize> {
+        self.memory.map(|mib| (mib as usize) << 20)
+    }
+
     /// Whether there is a trace when this is over.
     fn keeps_trace(&self) -> bool {
         self.output.is_some() || !self.tables.are_wanted()
@@ -373,6 +394,9 @@ impl Args {
         if let Some(seconds) = self.wait {
             recorder = recorder.wait(Duration::from_secs_f64(seconds));
         }
+        if let Some(bytes) = self.memory_bytes() {
+            recorder = recorder.memory(bytes);
+        }
         if let Some(window) = self.verify {
             recorder = recorder.verify(window);
         }
@@ -398,6 +422,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     if let Err(words) = args.check_tables() {
         super::wrong_command_line("record", &words);
+    }
+    if let Err(words) = args.check_memory() {
+        say!("memtap: {words}");
+        return Ok(ExitCode::from(2));
     }
     if let Some(pid) = args.pid {
         return run_attached(args, pid);
