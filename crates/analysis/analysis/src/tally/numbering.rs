@@ -451,35 +451,6 @@ impl TypeNumbers {
     }
 }
 
-impl StepNumbers for (&mut TypeNumbers, &mut LocalPlaces) {
-    const BY_STACK: bool = true;
-
-    fn whole(&mut self, resolver: &mut Resolver, variable: VariableId, addr: VirtAddr) -> Option<u32> {
-        self.0.whole(resolver, variable, addr)
-    }
-
-    fn each(
-        &mut self,
-        stacks: &Stacks,
-        at: &mut Moment<'_>,
-        code: CodeId,
-        access: &Access,
-        numbers: &mut Vec<u32>,
-    ) {
-        let (types, places) = self;
-        let local = places.local_at(stacks, at, code, access.addr);
-        numbers.push(types.number(at, local, access));
-    }
-
-    fn is_stack(&mut self, resolver: &Resolver, variable: VariableId) -> bool {
-        self.1.is_stack(resolver, variable)
-    }
-
-    fn note_thread(&mut self, stack: VariableId, thread: ThreadId) {
-        self.1.note_thread(stack, thread);
-    }
-}
-
 impl Types {
     #[inline]
     fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
@@ -562,7 +533,7 @@ impl Numbering {
         match self {
             Self::Local(_) => true,
             Self::Field(fields) => fields.locals.is_some(),
-            Self::Type(types) => types.locals.is_some(),
+            // The first of the variables of a type that is met stands for its row: that depends on the order.
             _ => false,
         }
     }
@@ -579,10 +550,6 @@ impl Numbering {
             Self::Local(locals) => groups.add(&mut locals.stacks, &mut locals.places, at, executed, sums),
             Self::Field(fields) => {
                 let Fields { numbers, locals: Some(locals), .. } = &mut **fields else { return };
-                groups.add(&mut locals.stacks, &mut (numbers, &mut locals.places), at, executed, sums);
-            }
-            Self::Type(types) => {
-                let Types { numbers, locals: Some(locals) } = &mut **types else { return };
                 groups.add(&mut locals.stacks, &mut (numbers, &mut locals.places), at, executed, sums);
             }
             _ => {}
