@@ -13,7 +13,7 @@ use super::context::{ContextId, Contexts, EnteredBy};
 use super::entry::FrameEntries;
 use super::place::{BlockPlaces, CallPlace};
 use super::steps::{BlockStep, BlockSteps, ToldSteps};
-use super::transfer::{CallEdge, Instructed, Instructions};
+use super::transfer::{CallEdge, Instructed, Instructions, RETURN_BYTES};
 use crate::{Moment, Session};
 
 /// Return addresses in memory that is not one variable belong to one stack where they lie closer together.
@@ -128,7 +128,7 @@ impl ThreadStacks {
     fn frame_address(&self) -> Option<VirtAddr> {
         let stack = &self.stacks[self.now.stack];
         match stack.frames.last() {
-            Some(frame) => Some(VirtAddr(frame.slot + 8)),
+            Some(frame) => Some(VirtAddr(frame.slot).offset(RETURN_BYTES.into())),
             None => {
                 stack.outermost.filter(|(function, _)| *function == self.now.function).map(|(_, cfa)| cfa)
             }
@@ -257,7 +257,7 @@ impl ThreadStacks {
         let call = called.map(|frame| frame.site);
         let own = || stack.outermost.filter(|(outermost, _)| *outermost == function).map(|(_, cfa)| cfa);
         let cfa = match above.checked_sub(1) {
-            Some(index) => Some(VirtAddr(stack.frames[index].slot + 8)),
+            Some(index) => Some(VirtAddr(stack.frames[index].slot).offset(RETURN_BYTES.into())),
             None => own(),
         };
         (function.0 < NOWHERE.0).then_some(StackFrame { function, cfa, call })

@@ -289,7 +289,7 @@ impl StepGroups {
         at: &mut Moment<'_>,
         InnermostFrame { memory, slot, function }: InnermostFrame,
     ) -> Option<RunningFrame> {
-        let returns = slot..VirtAddr(slot.0 + u64::from(RETURN_BYTES));
+        let returns = slot..slot.offset(RETURN_BYTES.into());
         let is_same = |part: &StackPart| {
             (part.thread, part.memory) == (at.thread, memory)
                 && part.start <= returns.start.0

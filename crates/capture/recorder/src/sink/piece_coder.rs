@@ -169,7 +169,7 @@ impl PieceCoder {
 
     /// Whether the frame has as many bytes as it may have.
     fn is_frame_full(&self) -> bool {
-        self.frame.filled_bytes() >= self.frame_bytes
+        self.frame_bytes < usize::MAX && self.frame.filled_bytes() >= self.frame_bytes
     }
 
     /// The entries of a buffer. Words that are left, from an entry on that can't be coded here.

@@ -203,7 +203,7 @@ impl ShardState {
         core: &WriterCore,
     ) -> (Result<(), Error>, Option<&mut BlockFrame>) {
         let Some(BufferedBlocks { frame, .. }) = &self.blocks else { return (Ok(()), None) };
-        let is_full = frame.is_full() || frame.filled_bytes() >= core.options.frame_bytes;
+        let is_full = frame.is_full() || has_all_bytes(frame, &core.options);
         let result = if is_full || !frame.is_empty() && !frame.takes(count, base) {
             self.write_blocks(core)
         } else {
@@ -423,11 +423,13 @@ impl ShardWriter {
     /// Whether the frame of blocks has as many bytes as the options allow.
     pub fn is_frame_full(&self) -> bool {
         let state = lock(&self.state);
-        state
-            .blocks
-            .as_ref()
-            .is_some_and(|blocks| blocks.frame.filled_bytes() >= self.core.options.frame_bytes)
+        state.blocks.as_ref().is_some_and(|blocks| has_all_bytes(&blocks.frame, &self.core.options))
     }
+}
+
+/// Whether a frame has as many bytes as it may have, where there is a bound: adding them up costs as much as an access.
+fn has_all_bytes(frame: &BlockFrame, options: &CreateOptions) -> bool {
+    options.frame_bytes < usize::MAX && frame.filled_bytes() >= options.frame_bytes
 }
 
 /// Adds accesses of one thread by the blocks that made them: the fastest path of all.
