@@ -126,17 +126,11 @@ enum WholeVariable {
 /// Numbers of types.
 #[derive(Debug)]
 pub(crate) struct Types {
-    numbers: TypeNumbers,
-    /// Where stacks were recorded.
-    locals: Option<Locals>,
-}
-
-/// What is known of types, without the stacks.
-#[derive(Debug)]
-pub(super) struct TypeNumbers {
     things: Numbered<TypeThing>,
     of_variable: Vec<Option<u32>>,
     types: Arc<HeapTypes>,
+    /// Where stacks were recorded.
+    locals: Option<Locals>,
     /// By the number of the local variable.
     of_local: Vec<Option<u32>>,
 }
@@ -397,24 +391,35 @@ impl Fields {
     }
 }
 
-impl TypeNumbers {
-    fn new(types: Arc<HeapTypes>) -> Self {
-        Self { things: Numbered::default(), of_variable: Vec::new(), types, of_local: Vec::new() }
-    }
-
-    /// The number of a variable whose bytes have one type.
+impl Types {
     #[inline]
-    fn whole(&mut self, resolver: &mut Resolver, variable: VariableId, addr: VirtAddr) -> Option<u32> {
+    fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
+        if let Some(local) = self.locals.as_mut().and_then(|locals| locals.local(at, access)) {
+            let known = slot(&mut self.of_local, local.number);
+            if let Some(number) = *known {
+                return number;
+            }
+            let layout = at.resolver.names().local_layout(local.function, local.id);
+            let name = layout.map(|layout| Arc::clone(&layout.innermost().name));
+            let thing = match name.filter(|name| !name.is_empty()) {
+                Some(name) => TypeThing::Local(local.function, local.id, name),
+                None => TypeThing::Untyped(at.resolver.resolve_data(access.addr).variable),
+            };
+            return *known.insert(self.things.number(thing));
+        }
+        let variable = at.resolver.resolve_data(access.addr).variable;
         if let Some(number) = *slot(&mut self.of_variable, variable.0) {
-            return Some(number);
+            return number;
         }
         if self.types.pool_of(variable).is_some() {
-            return None;
+            let place = self.types.place(at.resolver, variable, access);
+            let thing = place.map_or(TypeThing::Untyped(variable), |place| TypeThing::Blocks(place.type_));
+            return self.things.number(thing);
         }
         // Of a block, all accesses have its type, whatever the first one is.
         let thing = match self.types.type_of(variable) {
             Some(type_) => TypeThing::Blocks(type_),
-            None => match resolver.type_of(addr) {
+            None => match at.resolver.type_of(access.addr) {
                 Some(layout) if !layout.innermost().name.is_empty() => {
                     TypeThing::Static(variable, Arc::clone(&layout.innermost().name))
                 }
@@ -423,39 +428,7 @@ impl TypeNumbers {
         };
         let number = self.things.number(thing);
         *slot(&mut self.of_variable, variable.0) = Some(number);
-        Some(number)
-    }
-
-    #[inline]
-    fn number(&mut self, at: &mut Moment<'_>, local: Option<AccessedLocal>, access: &Access) -> u32 {
-        let variable = at.resolver.resolve_data(access.addr).variable;
-        let Some(local) = local else {
-            return self.whole(at.resolver, variable, access.addr).unwrap_or_else(|| {
-                let place = self.types.place(at.resolver, variable, access);
-                let thing =
-                    place.map_or(TypeThing::Untyped(variable), |place| TypeThing::Blocks(place.type_));
-                self.things.number(thing)
-            });
-        };
-        let known = slot(&mut self.of_local, local.number);
-        if let Some(number) = *known {
-            return number;
-        }
-        let layout = at.resolver.names().local_layout(local.function, local.id);
-        let name = layout.map(|layout| Arc::clone(&layout.innermost().name));
-        let thing = match name.filter(|name| !name.is_empty()) {
-            Some(name) => TypeThing::Local(local.function, local.id, name),
-            None => TypeThing::Untyped(variable),
-        };
-        *known.insert(self.things.number(thing))
-    }
-}
-
-impl Types {
-    #[inline]
-    fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
-        let local = self.locals.as_mut().and_then(|locals| locals.local(at, access));
-        self.numbers.number(at, local, access)
+        number
     }
 }
 
@@ -475,8 +448,11 @@ impl Numbering {
                 last: Vec::new(),
             })),
             By::Type => Self::Type(Box::new(Types {
-                numbers: TypeNumbers::new(session.heap_types()?),
+                things: Numbered::default(),
+                of_variable: Vec::new(),
+                types: session.heap_types()?,
                 locals: Locals::of(session),
+                of_local: Vec::new(),
             })),
             By::Page => Self::Page(Numbered::default()),
             By::Thread => Self::Thread(Threads::default()),
@@ -599,7 +575,7 @@ impl Numbering {
 
     pub(super) fn type_(&self, number: u32) -> Option<(TypeThing, &HeapTypes)> {
         let Self::Type(types) = self else { return None };
-        Some((types.numbers.things.get(number)?.clone(), &types.numbers.types))
+        Some((types.things.get(number)?.clone(), &types.types))
     }
 
     pub(super) fn page(&self, number: u32) -> Option<(ProcessId, VirtAddr)> {
