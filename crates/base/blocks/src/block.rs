@@ -24,6 +24,7 @@ pub struct BasicBlock {
     ordered: bool,
     /// Accesses of each execution, where that does not depend on its values.
     count: Option<u16>,
+    is_repeated: bool,
     accesses: Box<[BlockAccess]>,
 }
 
@@ -46,13 +47,15 @@ impl BasicBlock {
                 let masked = access.masked.is_none_or(|masked| known(masked.value) && masked.bytes > 0);
                 repeated && masked && addressed(access.base) && addressed(access.index)
             });
-        let varies = accesses.iter().any(|access| access.repeated.is_some() || access.masked.is_some());
+        let is_repeated = accesses.iter().any(|access| access.repeated.is_some());
+        let varies = is_repeated || accesses.iter().any(|access| access.masked.is_some());
         whole.then(|| Self {
             addr: definition.extent.addr,
             instructions: definition.extent.instructions,
             values,
             ordered,
             count: (!varies).then_some(accesses.len() as u16),
+            is_repeated,
             accesses,
         })
     }
@@ -106,19 +109,13 @@ impl BasicBlock {
     /// Whether it ends with a repeated string instruction, so that its accesses are as many as its values say.
     #[inline]
     pub fn is_repeated(&self) -> bool {
-        self.count.is_none() && self.accesses.last().is_some_and(|access| access.repeated.is_some())
+        self.is_repeated
     }
 
     /// Whether each execution makes its accesses once each, whatever its values are.
     #[inline]
     pub fn is_fixed(&self) -> bool {
         self.count.is_some()
-    }
-
-    /// Whether each of its accesses is made once at most, or once an element.
-    #[inline]
-    pub fn has_no_repeated(&self) -> bool {
-        self.is_fixed() || self.accesses.iter().all(|access| access.repeated.is_none())
     }
 
     /// Accesses of one execution, from the values that it recorded.

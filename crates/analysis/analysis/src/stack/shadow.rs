@@ -424,14 +424,25 @@ impl Stacks {
         self.steps = steps;
     }
 
-    /// Whether a step, which is what the thread does next, begins in the frame of a call that was seen.
+    /// A thread goes on in the function of a step.
     #[inline]
-    pub(super) fn is_in_frame(&mut self, at: &mut Moment<'_>, step: &BlockStep) -> bool {
-        let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else { return false };
+    fn go_on(&mut self, at: &mut Moment<'_>, step: &BlockStep) -> &ThreadStacks {
+        let index = at.thread.0 as usize;
+        if !matches!(self.threads.get(index), Some(Some(_))) {
+            self.begin(at.process, at.thread);
+        }
+        let running = self.threads[index].as_mut().expect("it has begun");
         if running.now.function != step.function {
             let known = *self.instructions.get(at.resolver, step.ip, step.code);
             running.reconcile(step.ip, &known);
         }
+        running
+    }
+
+    /// Whether a step, which is what the thread does next, begins in the frame of a call that was seen.
+    #[inline]
+    pub(super) fn is_in_frame(&mut self, at: &mut Moment<'_>, step: &BlockStep) -> bool {
+        let running = self.go_on(at, step);
         !running.stacks[running.now.stack].frames.is_empty()
     }
 
@@ -465,18 +476,11 @@ impl Stacks {
         step: &BlockStep,
         addr: impl FnOnce() -> VirtAddr,
     ) -> ContextId {
-        let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else {
-            self.begin(at.process, at.thread);
-            return self.step(at, step, addr);
-        };
-        if running.now.function != step.function {
-            let known = *self.instructions.get(at.resolver, step.ip, step.code);
-            running.reconcile(step.ip, &known);
-        }
+        let context = self.go_on(at, step).now.context;
         match step.edge {
             CallEdge::Call => self.call(at, step.ip, addr(), step.code),
             CallEdge::Return => self.ret(at, addr()),
-            CallEdge::None => running.now.context,
+            CallEdge::None => context,
         }
     }
 

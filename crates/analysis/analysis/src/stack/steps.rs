@@ -117,7 +117,7 @@ impl BlockSteps {
         let version = at.resolver.code_version();
         for item in frame.items(part) {
             if let ExecutedItem::Block { number, block, cycle, values } = item
-                && (block.is_fixed() || told == ToldSteps::InFrames && block.has_no_repeated())
+                && (block.is_fixed() || told == ToldSteps::InFrames && !block.is_repeated())
             {
                 let number = numbers[number as usize];
                 let steps = match &self.last[number as usize] {

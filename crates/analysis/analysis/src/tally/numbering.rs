@@ -108,7 +108,7 @@ pub(super) struct FieldNumbers {
     whole: Vec<WholeVariable>,
     places: FieldPlaces,
     /// Of the fields of heap blocks, by type.
-    typed: Vec<Vec<u32>>,
+    typed: Vec<Vec<Option<u32>>>,
     /// The fields of one access to a heap block.
     touched: Vec<u16>,
     types: Arc<HeapTypes>,
@@ -256,9 +256,6 @@ impl Threads {
     }
 }
 
-/// No number was given to a field yet.
-const UNNUMBERED: u32 = u32::MAX;
-
 impl FieldNumbers {
     fn new(types: Arc<HeapTypes>) -> Self {
         Self {
@@ -340,16 +337,9 @@ impl FieldNumbers {
     /// The number of a field of a heap block, or of what lies between its fields.
     #[inline]
     fn typed(&mut self, type_: u32, field: u16) -> u32 {
-        let numbers = slot(&mut self.typed, type_);
         // The number of no field comes first.
-        let index = usize::from(field.wrapping_add(1));
-        if index >= numbers.len() {
-            numbers.resize(index + 1, UNNUMBERED);
-        }
-        if numbers[index] == UNNUMBERED {
-            numbers[index] = self.things.number(FieldThing::Typed { type_, field });
-        }
-        numbers[index]
+        let known = slot(slot(&mut self.typed, type_), field.wrapping_add(1).into());
+        *known.get_or_insert_with(|| self.things.number(FieldThing::Typed { type_, field }))
     }
 }
 

@@ -64,10 +64,8 @@ impl Sums {
 /// Where the accesses of a group lay when they were counted as they are now.
 #[derive(Clone, Copy, Debug)]
 enum KnownPlace {
-    /// Nowhere.
-    None,
-    /// In one variable, which is counted as a whole: addresses of the lowest access with which all are in it.
-    Whole { start: u64, end: u64, version: DataVersion, variable: VariableId },
+    /// In one variable, which has one number: addresses of the lowest access with which all are in it.
+    Whole { start: u64, end: u64, version: DataVersion, variable: VariableId, number: u32 },
     /// In the frame of a function: from its canonical frame address to the lowest one.
     Frame { stack: Option<VariableId>, function: FunctionId, offset: u64 },
     /// The lowest one here.
@@ -79,7 +77,7 @@ enum KnownPlace {
 struct StepGroup {
     lowest: BlockAccess,
     span: u64,
-    place: KnownPlace,
+    place: Option<KnownPlace>,
     /// How often they were there, which no sum has yet.
     times: u64,
 }
@@ -99,6 +97,7 @@ struct CountedGroup {
 struct GroupMember {
     near: NearAccess,
     ip: VirtAddr,
+    code: CodeId,
     count: Count,
 }
 
@@ -135,15 +134,14 @@ struct Counting<'a, N> {
 
 impl<N: StepNumbers> Counting<'_, N> {
     /// What an access is counted to.
-    fn each(&mut self, at: &mut Moment<'_>, access: &Access) -> &[u32] {
-        let code = at.resolver.resolve_code(access.ip);
+    fn each(&mut self, at: &mut Moment<'_>, code: CodeId, access: &Access) -> &[u32] {
         self.numbers.clear();
         self.by.each(self.stacks, at, code, access, self.numbers);
         self.numbers
     }
 
-    fn count(&mut self, at: &mut Moment<'_>, access: &Access, count: Count) {
-        self.each(at, access);
+    fn count(&mut self, at: &mut Moment<'_>, code: CodeId, access: &Access, count: Count) {
+        self.each(at, code, access);
         self.sums.add(self.numbers, count);
     }
 }
@@ -186,11 +184,12 @@ impl StepGroups {
         let mut blocks = std::mem::take(&mut self.blocks);
         blocks.follow(stacks, at, executed, ToldSteps::InFrames, |stacks, at, followed| match followed {
             Followed::Step(_, step) => self.add_step(stacks, by, at, &step, fs_base, sums),
-            Followed::Access(_, access) => {
+            Followed::Access(place, access) => {
                 let mut count = Count::default();
                 count.add(access);
                 let numbers = &mut self.numbers;
-                Counting { stacks, by: &mut *by, numbers, sums: &mut *sums }.count(at, access, count);
+                let mut counting = Counting { stacks, by: &mut *by, numbers, sums: &mut *sums };
+                counting.count(at, place.code, access, count);
             }
         });
         self.blocks = blocks;
@@ -212,7 +211,7 @@ impl StepGroups {
     ) {
         let groups = match self.steps.get(step.number as usize) {
             Some(Some(groups)) => groups.clone(),
-            _ => self.find(step),
+            _ => self.find(at.resolver, step),
         };
         let memory = stacks.memory(at.thread);
         let running = stacks.innermost(at.thread).and_then(|frame| self.running(by, at, frame));
@@ -221,19 +220,19 @@ impl StepGroups {
             let lowest = group.lowest.address(step.values, fs_base).0;
             let all = group.addresses(lowest);
             let is_known = match group.place {
-                KnownPlace::None => false,
-                KnownPlace::Whole { start, end, version, variable } => {
+                None => false,
+                Some(KnownPlace::Whole { start, end, version, variable, .. }) => {
                     start <= lowest
                         && lowest < end
                         && memory != Some(variable)
                         && at.resolver.holds_since(all, version)
                 }
-                KnownPlace::Frame { stack, function, offset } => running.is_some_and(|running| {
+                Some(KnownPlace::Frame { stack, function, offset }) => running.is_some_and(|running| {
                     lowest.wrapping_sub(running.cfa) == offset
                         && (running.stack, running.function) == (stack, function)
                         && running.has(at.resolver, all)
                 }),
-                KnownPlace::Here { addr, version, variable } => {
+                Some(KnownPlace::Here { addr, version, variable }) => {
                     lowest == addr && memory != Some(variable) && at.resolver.holds_since(all, version)
                 }
             };
@@ -260,15 +259,15 @@ impl StepGroups {
     }
 
     #[cold]
-    fn find(&mut self, step: &TakenStep<'_>) -> Range<u32> {
+    fn find(&mut self, resolver: &mut Resolver, step: &TakenStep<'_>) -> Range<u32> {
         let begin = self.groups.len() as u32;
         for NearAccesses { lowest, span, members } in near_accesses(step.accesses) {
-            let member = |near: &NearAccess| GroupMember {
-                near: *near,
-                ip: step.block.ip(&near.access),
-                count: count_of(&near.access),
+            let member = |near: &NearAccess| {
+                let ip = step.block.ip(&near.access);
+                let code = resolver.resolve_code(ip);
+                GroupMember { near: *near, ip, code, count: count_of(&near.access) }
             };
-            self.groups.push(StepGroup { lowest, span, place: KnownPlace::None, times: 0 });
+            self.groups.push(StepGroup { lowest, span, place: None, times: 0 });
             self.counted.push(CountedGroup {
                 members: members.iter().map(member).collect(),
                 numbers: Vec::new(),
@@ -348,7 +347,7 @@ impl CountedGroup {
             self.numbers.clear();
             self.again = Count::default();
         }
-        if let Some((KnownPlace::Whole { .. }, Some(number))) = found {
+        if let Some(KnownPlace::Whole { number, .. }) = found {
             self.numbers.push((number, self.members.iter().map(|member| member.count).sum()));
         } else {
             for member in &self.members {
@@ -356,10 +355,10 @@ impl CountedGroup {
                 let (size, kind) = (member.near.access.size.into(), member.near.access.kind);
                 let access = Access { cycle: 0, ip: member.ip, addr, size, kind };
                 if found.is_none() {
-                    counting.count(at, &access, member.count);
+                    counting.count(at, member.code, &access, member.count);
                     continue;
                 }
-                for (index, number) in counting.each(at, &access).iter().enumerate() {
+                for (index, number) in counting.each(at, member.code, &access).iter().enumerate() {
                     match self.numbers.iter_mut().find(|(other, _)| other == number) {
                         Some((_, count)) => *count += member.count,
                         None => self.numbers.push((*number, member.count)),
@@ -370,8 +369,8 @@ impl CountedGroup {
                 }
             }
         }
-        if let Some((known, _)) = found {
-            (group.place, group.times) = (known, 1);
+        if found.is_some() {
+            (group.place, group.times) = (found, 1);
         }
     }
 
@@ -388,10 +387,10 @@ impl CountedGroup {
             return;
         };
         let found = if is_known { None } else { self.find(group, counting.by, at, place) };
-        if let Some((known @ KnownPlace::Whole { .. }, Some(number))) = found {
+        if let Some(KnownPlace::Whole { number, .. }) = found {
             self.flush(&mut group.times, counting.sums);
             self.numbers = vec![(number, member.count)];
-            group.place = known;
+            group.place = found;
         } else if !is_known {
             let mut rest = elements;
             while rest != 0 {
@@ -399,7 +398,7 @@ impl CountedGroup {
                 let addr = VirtAddr(place.lowest.wrapping_add(distance));
                 let (size, kind) = (masked.bytes.into(), group.lowest.kind);
                 let access = Access { cycle: 0, ip: member.ip, addr, size, kind };
-                counting.count(at, &access, member.count);
+                counting.count(at, member.code, &access, member.count);
                 rest &= rest - 1;
             }
             return;
@@ -407,14 +406,14 @@ impl CountedGroup {
         group.times += u64::from(elements.count_ones());
     }
 
-    /// By what it will be known that the accesses lie where they lie now, and their number if they have one.
+    /// By what it will be known that the accesses lie where they lie now.
     fn find(
         &mut self,
         group: &StepGroup,
         by: &mut impl StepNumbers,
         at: &mut Moment<'_>,
         StepPlace { lowest, memory, running }: StepPlace,
-    ) -> Option<(KnownPlace, Option<u32>)> {
+    ) -> Option<KnownPlace> {
         let all = group.addresses(lowest);
         if let Some(running) = running {
             let offset = lowest.wrapping_sub(running.cfa);
@@ -424,7 +423,7 @@ impl CountedGroup {
                 && running.has(at.resolver, all.clone())
             {
                 let RunningFrame { stack, function, .. } = running;
-                return Some((KnownPlace::Frame { stack, function, offset }, None));
+                return Some(KnownPlace::Frame { stack, function, offset });
             }
         }
         let (variable, range) = at.resolver.data_range(all.start);
@@ -434,10 +433,10 @@ impl CountedGroup {
         let version = at.resolver.data_version();
         if let Some(number) = by.whole(at.resolver, variable, all.start) {
             let (start, end) = (range.start.0, range.end.0 - group.span);
-            return Some((KnownPlace::Whole { start, end, version, variable }, Some(number)));
+            return Some(KnownPlace::Whole { start, end, version, variable, number });
         }
         let was_here = std::mem::replace(&mut self.last, lowest) == lowest;
-        was_here.then_some((KnownPlace::Here { addr: lowest, version, variable }, None))
+        was_here.then_some(KnownPlace::Here { addr: lowest, version, variable })
     }
 }
 
