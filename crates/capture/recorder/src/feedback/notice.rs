@@ -81,8 +81,8 @@ impl fmt::Display for Warning {
             ),
             Self::MoreMemory { bound_mib, peak_mib, code_mib } => write!(
                 f,
-                "--memory {bound_mib}: {peak_mib} MiB were taken, {code_mib} of them for what is known of the program's code; \
-                 nothing is missing for that"
+                "--memory {bound_mib}: the recorder took {peak_mib} MiB, {code_mib} of them to describe the program's code; \
+                 no events were lost because of it"
             ),
             Self::MachineKilled { output, signal } => write!(
                 f,

@@ -256,7 +256,7 @@ impl<'a, 's> Drain<'a, 's> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use buffers::{Arrival, Content, ProcessSlot};
+    use buffers::{Arrival, Buffer, Content, ProcessSlot};
     use trace_format::{CreateOptions, TraceWriter};
 
     use crate::sink::Contents;
@@ -282,6 +282,15 @@ mod tests {
         slot(pool, number).enter(&arrival);
     }
 
+    /// A process that nobody has looked at, and a buffer that it fills.
+    fn enter_with_buffer(pool: &OwnedPool) -> (u32, Buffer) {
+        let control = pool.pool().control();
+        let number = control.next_process().expect("the table is empty");
+        enter(pool, number);
+        let buffer = pool.pool().take(number, control.next_thread(), 1, 0, Content::Records);
+        (number, buffer.expect("all are free"))
+    }
+
     #[test]
     fn a_process_that_drew_a_number_is_expected_until_it_enters_its_slot() {
         with_drain(|drain| {
@@ -300,12 +309,8 @@ mod tests {
     #[test]
     fn a_buffer_of_a_process_that_is_new_waits_until_it_is_known() {
         with_drain(|drain| {
-            let pool = drain.pool.pool();
-            let number = pool.control().next_process().expect("the table is empty");
-            enter(drain.pool, number);
-            let thread = pool.control().next_thread();
-            let buffer = pool.take(number, thread, 1, 0, Content::Records).expect("all are free");
-            pool.submit(buffer);
+            let (_, buffer) = enter_with_buffer(drain.pool);
+            drain.pool.pool().submit(buffer);
             assert!(drain.read_submitted().expect("a trace that can be written"));
             assert_eq!(buffer.header().state(), BufferState::Submitted);
             drain.add_processes().expect("a trace that can be written");
@@ -318,11 +323,7 @@ mod tests {
     #[test]
     fn what_a_process_had_begun_is_given_back_when_it_has_ended_and_no_sooner() {
         with_drain(|drain| {
-            let pool = drain.pool.pool();
-            let number = pool.control().next_process().expect("the table is empty");
-            enter(drain.pool, number);
-            let thread = pool.control().next_thread();
-            let buffer = pool.take(number, thread, 1, 0, Content::Records).expect("all are free");
+            let (number, buffer) = enter_with_buffer(drain.pool);
             drain.add_processes().expect("a trace that can be written");
             drain.leave_ended().expect("a trace that can be written");
             assert_eq!((buffer.header().state(), drain.living.len()), (BufferState::Owned, 1));

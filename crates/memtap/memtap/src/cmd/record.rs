@@ -320,7 +320,7 @@ impl Args {
     fn check_memory(&self) -> Result<(), String> {
         let Some(bytes) = self.memory_bytes() else { return Ok(()) };
         if self.tracer == Some(TracerName::Qemu) {
-            return Err("--memory: of a whole machine it is not bounded; leave it away".to_owned());
+            return Err("--memory: of a whole machine it is not supported; leave the option out".to_owned());
         }
         if bytes < recorder::LEAST_MEMORY_BYTES {
             let least = recorder::LEAST_MEMORY_BYTES >> 20;
