@@ -47,6 +47,8 @@ pub(crate) struct Announcements {
     lost: Vec<LostProgram>,
     /// The processes that go on after the end.
     outliving: BTreeSet<u32>,
+    /// Where each of them is told, by its process id.
+    outliving_pids: BTreeMap<u32, usize>,
 }
 
 impl Announcements {
@@ -94,10 +96,18 @@ impl Announcements {
         self.lost.push(LostProgram { words, parent: slot.parent(), pid: slot.pid() });
     }
 
-    /// A process goes on after the end of the recording; its number in the pool, where it has one.
+    /// A process goes on after the end of the recording; its number in the pool, where it has one. One that was just becoming another
+    /// program has two, and is told once, as what it is now.
     pub(crate) fn outlive(&mut self, executable: &str, number: Option<u32>, pid: u32) {
         let words = format!("{} (process {pid} goes on after the end of the recording)", known(executable));
-        self.lost.push(LostProgram { words, parent: number, pid });
+        let program = LostProgram { words, parent: number, pid };
+        match self.outliving_pids.get(&pid).and_then(|&place| self.lost.get_mut(place)) {
+            Some(told) => *told = program,
+            None => {
+                self.outliving_pids.insert(pid, self.lost.len());
+                self.lost.push(program);
+            }
+        }
         self.outliving.extend(number);
     }
 
@@ -191,6 +201,18 @@ mod tests {
             lost.iter().all(|words| words.starts_with("/bin/echo (the tracer never came up")),
             "{lost:?}"
         );
+    }
+
+    #[test]
+    fn a_process_that_outlives_the_recording_as_another_program_is_told_once() {
+        let mut announced = Announcements::default();
+        announced.announce(1, program(Some(50)));
+        announced.outlive("/bin/sh", Some(3), 50);
+        announced.outlive("/bin/sleep", Some(4), 50);
+        announced.outlive("/bin/cat", Some(5), 51);
+        let told = words(&mut announced);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("/bin/sleep (process 50") && told[1].starts_with("/bin/cat"), "{told:?}");
     }
 
     #[test]
