@@ -85,6 +85,42 @@ pub enum ByteRule {
     Join,
 }
 
+impl DataFlow {
+    /// The registers that results come from, and those that they are written to.
+    pub fn registers(&self) -> impl Iterator<Item = RegisterBytes> + '_ {
+        let assigned = self.assignments.iter().flat_map(Assignment::registers);
+        self.inputs.iter().copied().chain(assigned)
+    }
+}
+
+impl Assignment {
+    fn registers(&self) -> impl Iterator<Item = RegisterBytes> {
+        let target = match self.target {
+            ByteTarget::Register(bytes, _) => Some(bytes),
+            ByteTarget::Memory => None,
+        };
+        let sources = match self.rule {
+            ByteRule::Constant | ByteRule::Decision | ByteRule::Least | ByteRule::Join => [None; 2],
+            ByteRule::Move(source) | ByteRule::SignExtend(source) | ByteRule::Reverse(source) => {
+                [source.register(), None]
+            }
+            ByteRule::Bitwise(one, other, _) | ByteRule::Either(one, other) => {
+                [one.register(), other.register()]
+            }
+        };
+        target.into_iter().chain(sources.into_iter().flatten())
+    }
+}
+
+impl ByteSource {
+    const fn register(self) -> Option<RegisterBytes> {
+        match self {
+            Self::Register(bytes) => Some(bytes),
+            Self::Memory(_) | Self::Constant => None,
+        }
+    }
+}
+
 impl Effects<'_> {
     /// Which bytes come from which.
     pub fn data_flow(&self) -> DataFlow {

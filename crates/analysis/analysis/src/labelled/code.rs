@@ -1,12 +1,14 @@
 //! The program's instructions, decoded from the files that it ran: where each leads, and whether it accesses memory.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use memref::{AccessKind, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
-use x86::{DataFlow, Examiner, Instruction, Transfer};
+use x86::{DataFlow, Examiner, Instruction, RegisterKind, Transfer};
 
+use super::registers::RegisterSet;
+use super::system_calls::{CALL_NUMBER, SYSCALL_ARGUMENTS};
 use crate::code_files::CodeFiles;
 
 /// Where an instruction leads.
@@ -30,6 +32,9 @@ pub(crate) struct KnownInstruction {
     pub(crate) successor: Successor,
     /// How it moves labels.
     pub(crate) flow: DataFlow,
+    /// The registers that labels move from and to, and those that decide where it leads or what the kernel does. Where none of them has a
+    /// label, nor memory that it accesses, it changes nothing.
+    pub(crate) registers: RegisterSet,
     /// The registers that make the addresses of what it accesses, a bit each.
     pub(crate) address_registers: u16,
     /// Whether it replaces or changes the arithmetic flags.
@@ -53,7 +58,7 @@ impl KnownInstruction {
 /// The code of one process.
 pub(crate) struct ProgramCode {
     known: FxHashMap<VirtAddr, Option<u32>>,
-    all: Vec<Arc<KnownInstruction>>,
+    all: Vec<Rc<KnownInstruction>>,
     files: CodeFiles,
     examiner: Examiner,
 }
@@ -77,20 +82,20 @@ impl std::fmt::Debug for ProgramCode {
 
 impl ProgramCode {
     /// The instruction at an address; `None` where there is no file with it.
-    pub(crate) fn at(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<Arc<KnownInstruction>> {
+    pub(crate) fn at(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<Rc<KnownInstruction>> {
         let index = match self.known.get(&ip) {
             Some(&index) => index,
             None => {
                 let decoded = self.decode(resolver, ip);
                 let index = decoded.map(|decoded| {
-                    self.all.push(Arc::new(decoded));
+                    self.all.push(Rc::new(decoded));
                     self.all.len() as u32 - 1
                 });
                 self.known.insert(ip, index);
                 index
             }
         };
-        self.all.get(index? as usize).map(Arc::clone)
+        self.all.get(index? as usize).map(Rc::clone)
     }
 
     /// The addresses of instructions that follow each other: `count` of them after the first `skipped` from `start` on. Fewer
@@ -117,8 +122,10 @@ impl ProgramCode {
     fn decode(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<KnownInstruction> {
         let instruction = self.files.instruction(resolver, ip)?;
         let effects = self.examiner.examine(&instruction);
+        let (successor, flow) = (Successor::of(&instruction), effects.data_flow());
         Some(KnownInstruction {
-            successor: Successor::of(&instruction),
+            successor,
+            registers: registers_of(&instruction, successor, &flow),
             address_registers: effects
                 .operands()
                 .filter(|operand| operand.kind != AccessKind::Prefetch)
@@ -126,11 +133,20 @@ impl ProgramCode {
                 .filter(|&register| register < 16)
                 .fold(0, |all, register| all | 1 << register),
             changes_flags: instruction.flags().changed != 0,
-            flow: effects.data_flow(),
+            flow,
             can_be_silent: effects.may_access_nothing(),
             instruction,
         })
     }
+}
+
+fn registers_of(instruction: &Instruction, successor: Successor, flow: &DataFlow) -> RegisterSet {
+    let mut registers = RegisterSet::default();
+    flow.registers().for_each(|bytes| registers.add(bytes.register));
+    let arguments = SYSCALL_ARGUMENTS.into_iter().chain([CALL_NUMBER]);
+    let decide = arguments.filter(|_| successor == Successor::Syscall).chain(instruction.target_register());
+    decide.for_each(|number| registers.add(RegisterKind::General(number)));
+    registers
 }
 
 impl Successor {

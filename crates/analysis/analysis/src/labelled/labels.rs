@@ -128,12 +128,22 @@ struct Page {
     tainted: u32,
 }
 
+/// So many pages are remembered by their numbers that were asked about lately.
+const RECENT: usize = 256;
+
 /// The labels of a process's memory.
-#[derive(Default)]
 pub(crate) struct LabelledBytes {
     pages: FxHashMap<u64, Box<Page>>,
     /// Pages that were looked at for input that is mapped there.
     looked: FxHashSet<u64>,
+    /// Some of these, so that most accesses need one look. No page has the number of an empty place.
+    recent: [u64; RECENT],
+}
+
+impl Default for LabelledBytes {
+    fn default() -> Self {
+        Self { pages: FxHashMap::default(), looked: FxHashSet::default(), recent: [u64::MAX; RECENT] }
+    }
 }
 
 impl std::fmt::Debug for LabelledBytes {
@@ -148,9 +158,15 @@ const fn place_in_page(addr: VirtAddr) -> usize {
 }
 
 impl LabelledBytes {
-    /// Pages of a range that nobody has asked about.
+    /// A page of a range that nobody has asked about.
+    #[inline]
     pub(crate) fn unseen(&mut self, addr: VirtAddr, len: u64) -> Option<VirtAddr> {
         let (first, last) = (addr.page_number(), addr.0.saturating_add(len.max(1) - 1) / PAGE);
+        let recent = &mut self.recent[first as usize % RECENT];
+        if first == last && *recent == first {
+            return None;
+        }
+        *recent = first;
         (first..=last).find(|&page| self.looked.insert(page)).map(|page| VirtAddr(page * PAGE))
     }
 
@@ -162,6 +178,7 @@ impl LabelledBytes {
         } else {
             (first..end).for_each(|page| _ = self.looked.remove(&page));
         }
+        self.recent = [u64::MAX; RECENT];
         self.clear(addr, len);
     }
 

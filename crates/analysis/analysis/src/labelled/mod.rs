@@ -13,6 +13,6 @@ mod thread;
 pub(crate) use code::{KnownInstruction, ProgramCode, Successor};
 pub(crate) use labels::{Label, LabelledBytes, Labels};
 pub(crate) use propagate::{LabelRules, LabelledMemory, Propagation};
-pub(crate) use registers::RegisterLabels;
-pub(crate) use system_calls::{SYSCALL_ARGUMENTS, arguments_of, call_number};
+pub(crate) use registers::{RegisterLabels, RegisterSet};
+pub(crate) use system_calls::{CALL_NUMBER, SYSCALL_ARGUMENTS, arguments_of, call_number};
 pub(crate) use thread::{LabelledThread, LastAccess, OpenCall, RecordedFlow};

@@ -73,6 +73,11 @@ impl Propagation<'_> {
             self.elements(registers, memory, labels);
             return;
         }
+        if let [assignment] = self.flow.assignments[..] {
+            let value = self.value(assignment.rule, registers, memory, labels);
+            self.assign(assignment.target, &value, registers, memory, labels);
+            return;
+        }
         // All is read before anything is written: an exchange writes what it reads.
         let values: Vec<ByteLabels> = self
             .flow
@@ -81,23 +86,34 @@ impl Propagation<'_> {
             .map(|assignment| self.value(assignment.rule, registers, memory, labels))
             .collect();
         for (assignment, value) in self.flow.assignments.iter().zip(&values) {
-            match assignment.target {
-                ByteTarget::Register(bytes, zero_to) => {
-                    let len = usize::from(bytes.len);
-                    let above = zero_to.saturating_sub(bytes.first).max(bytes.len);
-                    if self.rules == LabelRules::Whole
-                        && matches!(bytes.register, RegisterKind::General(_))
-                        && value[..len].iter().all(|&label| label != 0)
-                    {
-                        // The zeros above are a part of the number.
-                        let whole = RegisterBytes { len: above, ..bytes };
-                        registers.set(whole, zero_to, &[value[0]; VALUE_BYTES]);
-                    } else {
-                        registers.set(bytes, zero_to, value);
-                    }
-                }
-                ByteTarget::Memory => self.write_memory(memory, value, labels),
-            }
+            self.assign(assignment.target, value, registers, memory, labels);
+        }
+    }
+
+    /// Writes a result.
+    fn assign(
+        &self,
+        target: ByteTarget,
+        value: &ByteLabels,
+        registers: &mut RegisterLabels,
+        memory: &mut impl LabelledMemory,
+        labels: &mut Labels,
+    ) {
+        let ByteTarget::Register(bytes, zero_to) = target else {
+            self.write_memory(memory, value, labels);
+            return;
+        };
+        let len = usize::from(bytes.len);
+        let above = zero_to.saturating_sub(bytes.first).max(bytes.len);
+        if self.rules == LabelRules::Whole
+            && matches!(bytes.register, RegisterKind::General(_))
+            && value[..len].iter().all(|&label| label != 0)
+        {
+            // The zeros above are a part of the number.
+            let whole = RegisterBytes { len: above, ..bytes };
+            registers.set(whole, zero_to, &[value[0]; VALUE_BYTES]);
+        } else {
+            registers.set(bytes, zero_to, value);
         }
     }
 
@@ -453,6 +469,67 @@ mod tests {
         run(&bytes, &accesses, &mut shadow);
         assert_ne!(shadow.get(VirtAddr(0x207)), 0, "the last byte counts as much as the first");
     }
+
+    #[test]
+    fn an_instruction_changes_no_register_that_its_flow_does_not_name() {
+        let kinds = (0..16).map(RegisterKind::General).chain((0..32).map(RegisterKind::Vector));
+        let all: Vec<RegisterKind> = kinds.chain((0..8).map(RegisterKind::Mmx)).collect();
+        // add rbx, rax; imul eax; div cl; xchg rbx, rcx; cmove rdx, rcx; bswap eax; lea rdx, [rbx+rcx]; push rax; pop rbx; lodsb;
+        // rep stosq; leave; vpxor xmm1, xmm0, xmm0; movss xmm1, xmm0; vzeroupper; paddb mm1, mm0; cpuid; xadd [rsi], al
+        let code: [&[u8]; 18] = [
+            &[0x48, 0x01, 0xc3],
+            &[0xf7, 0xe8],
+            &[0xf6, 0xf1],
+            &[0x48, 0x87, 0xcb],
+            &[0x48, 0x0f, 0x44, 0xd1],
+            &[0x0f, 0xc8],
+            &[0x48, 0x8d, 0x14, 0x0b],
+            &[0x50],
+            &[0x5b],
+            &[0xac],
+            &[0xf3, 0x48, 0xab],
+            &[0xc9],
+            &[0xc5, 0xf9, 0xef, 0xc8],
+            &[0xf3, 0x0f, 0x10, 0xc8],
+            &[0xc5, 0xf8, 0x77],
+            &[0x0f, 0xfc, 0xc8],
+            &[0x0f, 0xa2],
+            &[0x0f, 0xc0, 0x06],
+        ];
+        for rules in [LabelRules::Any, LabelRules::Whole, LabelRules::Moves] {
+            for bytes in code {
+                let instruction = Disassembler::new(bytes, 0x1000).next().unwrap();
+                let mut examiner = Examiner::new();
+                let effects = examiner.examine(&instruction);
+                let flow = effects.data_flow();
+                let access =
+                    |kind| Access { cycle: 0, ip: VirtAddr(0), addr: VirtAddr(0x100), size: 8, kind };
+                let accesses: Vec<Access> = effects.operands().map(|operand| access(operand.kind)).collect();
+                let mut labels = Labels::default();
+                let label = labels.input(0, 0);
+                let mut registers = RegisterLabels::default();
+                for &register in &all {
+                    if flow.registers().all(|named| named.register != register) {
+                        let bytes = RegisterBytes { register, first: 0, len: register.len_bytes() };
+                        registers.set(bytes, register.len_bytes(), &[label; VALUE_BYTES]);
+                    }
+                }
+                let (before, mut shadow) = (format!("{registers:?}"), LabelledBytes::default());
+                let ip = VirtAddr(instruction.addr());
+                Propagation { flow: &flow, ip, accesses: &accesses, rules }.execute(
+                    &mut registers,
+                    &mut shadow,
+                    &mut labels,
+                );
+                assert_eq!(
+                    (format!("{registers:?}"), shadow.count()),
+                    (before, 0),
+                    "{bytes:x?} by {rules:?}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn by_the_rule_of_the_whole_a_part_is_none() {
         let labels_of = |bytes: &[u8], labelled: std::ops::Range<u64>| {

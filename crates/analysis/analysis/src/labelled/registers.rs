@@ -19,6 +19,22 @@ pub(crate) type ByteLabels = [Label; VALUE_BYTES];
 /// Those of a value that is not tainted.
 pub(crate) const CLEAN: ByteLabels = [0; VALUE_BYTES];
 
+/// Some registers, a bit for each by its index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RegisterSet(u128);
+
+impl RegisterSet {
+    /// Adds one.
+    pub(crate) const fn add(&mut self, register: RegisterKind) {
+        self.0 |= 1 << register.index();
+    }
+
+    /// Adds those of another set.
+    pub(crate) const fn join(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
 /// The labels of a thread's registers.
 #[derive(Clone, Debug)]
 pub(crate) struct RegisterLabels {
@@ -50,6 +66,12 @@ impl RegisterLabels {
     #[inline]
     pub(crate) fn are_clean(&self) -> bool {
         self.tainted == 0
+    }
+
+    /// Whether one of these has a label.
+    #[inline]
+    pub(crate) const fn has_any(&self, of: RegisterSet) -> bool {
+        self.tainted & of.0 != 0
     }
 
     /// No register has one any more.

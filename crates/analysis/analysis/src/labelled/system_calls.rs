@@ -6,8 +6,8 @@ use x86::{Examiner, RegisterSum};
 
 use super::code::ProgramCode;
 
-/// The register of a system call's number.
-const RAX: u8 = 0;
+/// The register of a system call's number: rax.
+pub(crate) const CALL_NUMBER: u8 = 0;
 /// Those of its arguments: rdi, rsi, rdx, r10, r8, r9.
 pub(crate) const SYSCALL_ARGUMENTS: [u8; 6] = [7, 6, 2, 10, 8, 9];
 
@@ -22,7 +22,7 @@ pub(crate) fn call_number(code: &mut ProgramCode, resolver: &mut Resolver, ip: V
     while addr < ip {
         let decoded = code.at(resolver, addr)?;
         // The last number that is moved there; an address is none.
-        let sets = |sum: &RegisterSum| sum.register == RAX && sum.base.is_none();
+        let sets = |sum: &RegisterSum| sum.register == CALL_NUMBER && sum.base.is_none();
         if let Some(sum) = examiner.examine(&decoded.instruction).sums().find(sets)
             && decoded.instruction.rip_relative().is_none()
         {

@@ -31,13 +31,13 @@ use x86::RegisterBytes;
 use self::finding::{is_of_language, spot, way};
 use self::formats::FormatTexts;
 use self::inherited::{Inherited, inherited};
-use self::path::Way;
+use self::path::KnownWay;
 use self::sizes::size_registers;
 use crate::demand::{UnitFigure, UnitSet, figure};
 use crate::labelled::{
-    KnownInstruction, Label, LabelRules, LabelledBytes, LabelledMemory, LabelledThread, Labels, LastAccess,
-    OpenCall, ProgramCode, Propagation, RecordedFlow, RegisterLabels, SYSCALL_ARGUMENTS, Successor,
-    arguments_of, call_number,
+    CALL_NUMBER, KnownInstruction, Label, LabelRules, LabelledBytes, LabelledMemory, LabelledThread, Labels,
+    LastAccess, OpenCall, ProgramCode, Propagation, RecordedFlow, RegisterLabels, SYSCALL_ARGUMENTS,
+    Successor, arguments_of, call_number,
 };
 use crate::race::atomics::is_inner;
 use crate::{Error, Moment, Session, Tool};
@@ -48,8 +48,6 @@ pub use self::finding::{Finding, Input, SinkKind, Spot};
 const OWN_LABELS: u64 = 4096;
 /// The longest way that is kept to be found again.
 const MAX_KEPT: u64 = 256;
-/// The register of a system call's number.
-const RAX: u8 = 0;
 /// Frames that one unseen return may leave.
 const MAX_UNWIND: usize = 4;
 
@@ -69,7 +67,7 @@ struct ProcessTaint {
     shadow: LabelledBytes,
     code: ProgramCode,
     /// Ways that were found, by their ends, their length, and where a return went.
-    ways: FxHashMap<WayEnds, Rc<[Way]>>,
+    ways: FxHashMap<WayEnds, Rc<[KnownWay]>>,
     /// Memory that is input from the beginning: the command line's and the environment's.
     inherited: Vec<Inherited>,
     threads: Vec<ThreadId>,
@@ -184,17 +182,20 @@ impl Taint {
     }
 
     /// One instruction's accesses.
-    fn group(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+    fn group(
+        &mut self,
+        at: &mut Moment<'_>,
+        thread: &mut LabelledThread,
+        accesses: &[Access],
+    ) -> Result<(), Error> {
         let Some(&Access { ip, cycle, .. }) = accesses.first() else { return Ok(()) };
         self.accesses += accesses.len() as u64;
-        self.process(at);
         for access in accesses {
             self.units.check(at.thread, access.addr, access.size.into(), access.kind);
             self.look(at, access.addr, access.size.into());
         }
-        let mut thread = self.threads.remove(&at.thread).unwrap_or_default();
         if !thread.registers.are_clean() {
-            self.follow(at, &mut thread, ip, cycle)?;
+            self.follow(at, thread, ip, cycle)?;
         }
         let Some(process) = self.processes.get_mut(&at.process) else { return Ok(()) };
         let touched =
@@ -204,11 +205,14 @@ impl Taint {
         let follows_text =
             self.formats.get(&at.thread).is_some_and(|texts| texts.before(&thread.calls, accesses).is_some());
         if touched > 0 || follows_text {
-            self.format(at, &thread, ip, accesses);
+            self.format(at, thread, ip, accesses);
         }
         if touched > 0 || !thread.registers.are_clean() {
             match &decoded {
-                Some(decoded) => self.execute(at, &mut thread, decoded, accesses),
+                Some(decoded) if touched == 0 && !thread.registers.has_any(decoded.registers) => {
+                    self.followed += 1;
+                }
+                Some(decoded) => self.execute(at, thread, decoded, accesses),
                 None => {
                     // Unknown code: what it wrote is taken for clean.
                     for access in accesses.iter().filter(|access| access.kind.writes()) {
@@ -226,7 +230,6 @@ impl Taint {
             texts.leave(&thread.calls);
         }
         thread.last = Some(LastAccess { ip, cycle });
-        self.threads.insert(at.thread, thread);
         Ok(())
     }
 
@@ -245,12 +248,11 @@ impl Taint {
         };
         while !thread.registers.are_clean() {
             let Some(process) = self.processes.get_mut(&at.process) else { break };
-            let of = (&flow, at.thread);
-            let Some(next) =
-                thread.next_stretch(of, &mut process.code, at.resolver, &mut way, (ip, cycle))?
-            else {
+            let (of, code) = ((&flow, at.thread), &mut process.code);
+            let Some(next) = thread.next_stretch(of, code, at.resolver, &mut way, (ip, cycle))? else {
                 break;
             };
+            let next = KnownWay::of(&next, code, at.resolver);
             self.walk(at, thread, &[next]);
         }
         self.lost += std::mem::take(&mut thread.lost);
@@ -269,8 +271,10 @@ impl Taint {
         let ways = match process.ways.get(&key) {
             Some(ways) => Rc::clone(ways),
             None => {
-                let found = path::ways(&mut process.code, at.resolver, from, len, ip, returns);
-                let ways: Rc<[Way]> = found.into();
+                let code = &mut process.code;
+                let found = path::ways(code, at.resolver, from, len, ip, returns);
+                let ways: Rc<[KnownWay]> =
+                    found.iter().map(|way| KnownWay::of(way, code, at.resolver)).collect();
                 if len <= MAX_KEPT {
                     process.ways.insert(key, Rc::clone(&ways));
                 }
@@ -287,6 +291,7 @@ impl Taint {
             if let Some(way) = path::way_after(&mut process.code, at.resolver, call.to, ip) {
                 thread.registers.after_unseen_call();
                 thread.calls.truncate(thread.calls.len() - 1 - depth);
+                let way = KnownWay::of(&way, &mut process.code, at.resolver);
                 self.walk(at, thread, &[way]);
                 return;
             }
@@ -296,30 +301,41 @@ impl Taint {
     }
 
     /// Executes instructions without accesses, on all ways.
-    fn walk(&mut self, at: &mut Moment<'_>, thread: &mut LabelledThread, ways: &[Way]) {
-        let mut joined: Option<RegisterLabels> = None;
-        for way in ways {
-            let mut registers = thread.registers.clone();
-            for &ip in way {
-                if registers.are_clean() {
-                    break;
-                }
-                let Some(process) = self.processes.get_mut(&at.process) else { return };
-                let Some(decoded) = process.code.at(at.resolver, ip) else { continue };
-                self.followed += 1;
-                self.sinks(at, &registers, &thread.calls, &decoded, &[]);
-                let propagation =
-                    Propagation { flow: &decoded.flow, ip, accesses: &[], rules: LabelRules::Any };
-                let Some(process) = self.processes.get_mut(&at.process) else { return };
-                propagation.execute(&mut registers, &mut process.shadow, &mut self.labels);
-            }
-            match &mut joined {
-                Some(joined) => joined.join(&registers),
-                None => joined = Some(registers),
-            }
+    fn walk(&mut self, at: &mut Moment<'_>, thread: &mut LabelledThread, ways: &[KnownWay]) {
+        if ways.iter().all(|way| !thread.registers.has_any(way.registers)) {
+            self.followed += ways.iter().map(|way| way.instructions.len() as u64).sum::<u64>();
+            return;
         }
-        if let Some(joined) = joined {
-            thread.registers = joined;
+        let LabelledThread { registers, calls, .. } = thread;
+        let [first, others @ ..] = ways else { return };
+        let before = (!others.is_empty()).then(|| registers.clone());
+        self.walk_way(at, registers, calls, first);
+        for way in others {
+            let Some(mut own) = before.clone() else { break };
+            self.walk_way(at, &mut own, calls, way);
+            registers.join(&own);
+        }
+    }
+
+    fn walk_way(
+        &mut self,
+        at: &mut Moment<'_>,
+        registers: &mut RegisterLabels,
+        calls: &[OpenCall],
+        way: &KnownWay,
+    ) {
+        for decoded in &way.instructions {
+            if registers.are_clean() {
+                break;
+            }
+            self.followed += 1;
+            if registers.has_any(decoded.registers) {
+                self.sinks(at, registers, calls, decoded, &[]);
+                let (flow, ip) = (&decoded.flow, decoded.addr());
+                let propagation = Propagation { flow, ip, accesses: &[], rules: LabelRules::Any };
+                let Some(process) = self.processes.get_mut(&at.process) else { return };
+                propagation.execute(registers, &mut process.shadow, &mut self.labels);
+            }
         }
     }
 
@@ -391,7 +407,7 @@ impl Taint {
                     let detail = format!("argument {} of {name}", index + 1);
                     self.find(at, SinkKind::SystemCall, ip, label, detail);
                 }
-                let label = registers.label(RegisterBytes::general(RAX));
+                let label = registers.label(RegisterBytes::general(CALL_NUMBER));
                 self.find(at, SinkKind::SystemCall, ip, label, "number".to_owned());
             }
             _ => {}
@@ -451,9 +467,11 @@ impl Taint {
 
     /// A page that was not accessed before: it may be input all the same.
     fn look(&mut self, at: &mut Moment<'_>, addr: VirtAddr, len: u64) {
-        while let Some(page) = self.process(at).shadow.unseen(addr, len) {
+        while let Some(process) = self.processes.get_mut(&at.process)
+            && let Some(page) = process.shadow.unseen(addr, len)
+        {
             let page_end = page.offset(VirtAddr::PAGE_BYTES);
-            for Inherited { kind, bytes: Range { start, end } } in self.process(at).inherited.clone() {
+            for Inherited { kind, bytes: Range { start, end } } in process.inherited.clone() {
                 let (from, to) = (start.max(page), end.min(page_end));
                 if from < to {
                     let source = self.input(Input { kind: kind.into(), spot: None, name: None });
@@ -632,10 +650,12 @@ impl LabelledMemory for Told<'_> {
 
 impl Tool for Taint {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        for group in accesses.chunk_by(|a, b| a.cycle == b.cycle && a.ip == b.ip) {
-            self.group(at, group)?;
-        }
-        Ok(())
+        self.process(at);
+        let mut thread = self.threads.remove(&at.thread).unwrap_or_default();
+        let mut groups = accesses.chunk_by(|a, b| a.cycle == b.cycle && a.ip == b.ip);
+        let result = groups.try_for_each(|group| self.group(at, &mut thread, group));
+        self.threads.insert(at.thread, thread);
+        result
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {

@@ -4,11 +4,13 @@
 //! are left that have the right number of instructions, none of which accesses memory: mostly one. Where several are,
 //! all of them are followed.
 
+use std::rc::Rc;
+
 use memref::VirtAddr;
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
 
-use crate::labelled::{ProgramCode, Successor};
+use crate::labelled::{KnownInstruction, ProgramCode, RegisterSet, Successor};
 
 /// Instructions between two accesses beyond which no way is looked for.
 const MAX_LEN: u64 = 100_000;
@@ -28,6 +30,24 @@ const MAX_UNNAMED: u64 = 4096;
 
 /// A way: the instructions without an access, in their order.
 pub(super) type Way = Vec<VirtAddr>;
+
+/// A way, ready to be executed.
+#[derive(Clone, Debug)]
+pub(super) struct KnownWay {
+    pub(super) instructions: Vec<Rc<KnownInstruction>>,
+    /// The registers of all of them.
+    pub(super) registers: RegisterSet,
+}
+
+impl KnownWay {
+    /// Without the instructions that are not known.
+    pub(super) fn of(way: &[VirtAddr], code: &mut ProgramCode, resolver: &Resolver) -> Self {
+        let instructions: Vec<_> = way.iter().filter_map(|&ip| code.at(resolver, ip)).collect();
+        let mut registers = RegisterSet::default();
+        instructions.iter().for_each(|decoded| registers.join(decoded.registers));
+        Self { instructions, registers }
+    }
+}
 
 /// Where the instruction `from` may lead, as far as it says.
 fn starts(code: &mut ProgramCode, resolver: &Resolver, from: VirtAddr) -> Option<(Successor, Vec<VirtAddr>)> {
