@@ -46,7 +46,7 @@ pub use rows::{CountedStacks, LeftOutStacks, StackCount, StackRow, StackRows, Su
 pub(crate) use shadow::InnermostFrame;
 pub use shadow::{StackFrame, Stacks};
 pub use sites::{AllocationSites, NamedSite, SiteStyle};
-pub(crate) use steps::{BlockSteps, Followed, TakenStep, ToldSteps};
+pub(crate) use steps::{BlockSteps, StepFollower, TakenStep, ToldSteps};
 pub use table::StackTable;
 pub use tally::{StackTally, Tallied};
 pub(crate) use transfer::{CallEdge, Instructions, RETURN_BYTES};

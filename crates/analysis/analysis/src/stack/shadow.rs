@@ -420,7 +420,7 @@ impl Stacks {
     /// Follows executions, which are the thread's next events.
     pub(crate) fn executions(&mut self, at: &mut Moment<'_>, frame: &ExecutedFrame, part: Range<usize>) {
         let mut steps = std::mem::take(&mut self.steps);
-        steps.follow(self, at, (frame, part), ToldSteps::All, |_, _, _| ());
+        steps.follow(self, at, (frame, part), ToldSteps::All, &mut ());
         self.steps = steps;
     }
 

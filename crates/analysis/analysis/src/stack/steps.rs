@@ -67,12 +67,20 @@ pub(crate) struct TakenStep<'a> {
     pub(crate) values: &'a [u64],
 }
 
-/// What an execution did.
-pub(crate) enum Followed<'a> {
-    /// All accesses of a step.
-    Step(ContextId, TakenStep<'a>),
-    /// An access.
-    Access(CallPlace, &'a Access),
+/// Looks at what executions did, after each thing that they did.
+pub(crate) trait StepFollower {
+    /// All accesses of a step were made.
+    fn step(&mut self, stacks: &Stacks, at: &mut Moment<'_>, context: ContextId, step: &TakenStep<'_>);
+
+    /// An access was made.
+    fn access(&mut self, stacks: &Stacks, at: &mut Moment<'_>, place: CallPlace, access: &Access);
+}
+
+/// Looks at nothing: stacks alone are followed.
+impl StepFollower for () {
+    fn step(&mut self, _: &Stacks, _: &mut Moment<'_>, _: ContextId, _: &TakenStep<'_>) {}
+
+    fn access(&mut self, _: &Stacks, _: &mut Moment<'_>, _: CallPlace, _: &Access) {}
 }
 
 /// Which steps are told as such.
@@ -103,14 +111,14 @@ impl BlockSteps {
         self.steps.get(step as usize).map_or(&[], |step| &self.counts[step.counts.clone()])
     }
 
-    /// Tells stacks of executions, which are their thread's next events, and `act` what these did, after each thing that they did.
+    /// Tells stacks of executions, which are their thread's next events, and a follower what these did.
     pub(crate) fn follow(
         &mut self,
         stacks: &mut Stacks,
         at: &mut Moment<'_>,
         (frame, part): (&ExecutedFrame, Range<usize>),
         told: ToldSteps,
-        mut act: impl FnMut(&Stacks, &mut Moment<'_>, Followed<'_>),
+        follower: &mut impl StepFollower,
     ) {
         let numbers = self.known.enter(at.thread, frame);
         self.last.resize(self.known.all().len(), None);
@@ -131,14 +139,14 @@ impl BlockSteps {
                         for made in accesses {
                             block.for_each_element(made, cycle, values, frame.fs_base(), |access| {
                                 let place = stacks.access(at, &access);
-                                act(stacks, at, Followed::Access(place, &access));
+                                follower.access(stacks, at, place, &access);
                             });
                         }
                         continue;
                     }
                     let addr = || accesses[0].address(values, frame.fs_base());
                     let context = stacks.step(at, step, addr);
-                    act(stacks, at, Followed::Step(context, TakenStep { number, block, accesses, values }));
+                    follower.step(stacks, at, context, &TakenStep { number, block, accesses, values });
                 }
                 continue;
             }
@@ -146,7 +154,7 @@ impl BlockSteps {
             frame.expand(&item, &mut self.expanded);
             for access in &self.expanded {
                 let place = stacks.access(at, access);
-                act(stacks, at, Followed::Access(place, access));
+                follower.access(stacks, at, place, access);
             }
         }
     }

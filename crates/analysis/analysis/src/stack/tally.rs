@@ -11,7 +11,7 @@ use trace_format::{ExecutedFrame, Filter};
 use super::context::{ContextId, Contexts};
 use super::place::CallPlace;
 use super::shadow::Stacks;
-use super::steps::{BlockSteps, Followed, StepCount, ToldSteps};
+use super::steps::{BlockSteps, StepCount, StepFollower, TakenStep, ToldSteps};
 use crate::chosen::{self, Chosen, CountsPart};
 use crate::{Count, Error, Moment, Session, Tool};
 
@@ -219,6 +219,23 @@ impl StackTally {
     }
 }
 
+/// Counts steps; single accesses are left for later.
+struct TallyFollower<'a> {
+    steps: &'a mut TalliedSteps,
+    single: Vec<(CallPlace, Access)>,
+}
+
+impl StepFollower for TallyFollower<'_> {
+    #[inline]
+    fn step(&mut self, _: &Stacks, _: &mut Moment<'_>, context: ContextId, step: &TakenStep<'_>) {
+        self.steps.add(context, step.number);
+    }
+
+    fn access(&mut self, _: &Stacks, _: &mut Moment<'_>, place: CallPlace, access: &Access) {
+        self.single.push((place, *access));
+    }
+}
+
 impl CountsPart for StackTally {
     fn follows_all(&self) -> bool {
         true
@@ -258,13 +275,10 @@ impl Tool for StackTally {
         frame: &ExecutedFrame,
         part: Range<usize>,
     ) -> Result<(), Error> {
-        let mut single = Vec::new();
         let Self { stacks, blocks, steps, .. } = self;
-        blocks.follow(stacks, at, (frame, part), ToldSteps::All, |_, _, followed| match followed {
-            Followed::Step(context, step) => steps.add(context, step.number),
-            Followed::Access(place, access) => single.push((place, *access)),
-        });
-        for (CallPlace { context, code }, access) in single {
+        let mut follower = TallyFollower { steps, single: Vec::new() };
+        blocks.follow(stacks, at, (frame, part), ToldSteps::All, &mut follower);
+        for (CallPlace { context, code }, access) in follower.single {
             self.at(context, code).count.add(&access);
         }
         Ok(())

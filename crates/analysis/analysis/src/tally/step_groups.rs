@@ -13,7 +13,10 @@ use trace_format::ExecutedFrame;
 
 use super::near::{NearAccess, NearAccesses, count_of, near_accesses};
 use super::slot::slot;
-use crate::stack::{BlockSteps, Followed, InnermostFrame, RETURN_BYTES, Stacks, TakenStep, ToldSteps};
+use crate::stack::{
+    BlockSteps, CallPlace, ContextId, InnermostFrame, RETURN_BYTES, Stacks, StepFollower, TakenStep,
+    ToldSteps,
+};
 use crate::{Count, Moment};
 
 /// Numbers for what accesses are counted to.
@@ -170,6 +173,29 @@ pub(super) struct StepGroups {
     blocks: BlockSteps,
 }
 
+/// Counts what executions do.
+struct GroupFollower<'a, N> {
+    groups: &'a mut StepGroups,
+    by: &'a mut N,
+    fs_base: u64,
+    sums: &'a mut Sums,
+}
+
+impl<N: StepNumbers> StepFollower for GroupFollower<'_, N> {
+    #[inline]
+    fn step(&mut self, stacks: &Stacks, at: &mut Moment<'_>, _: ContextId, step: &TakenStep<'_>) {
+        self.groups.add_step(stacks, self.by, at, step, self.fs_base, self.sums);
+    }
+
+    fn access(&mut self, stacks: &Stacks, at: &mut Moment<'_>, place: CallPlace, access: &Access) {
+        let Self { groups, by, sums, .. } = self;
+        let mut count = Count::default();
+        count.add(access);
+        let mut counting = Counting { stacks, by: &mut **by, numbers: &mut groups.numbers, sums };
+        counting.count(at, place.code, access, count);
+    }
+}
+
 impl StepGroups {
     /// Adds a part of a frame's executions, which are their thread's next events.
     pub(super) fn add(
@@ -182,16 +208,8 @@ impl StepGroups {
     ) {
         let fs_base = executed.0.fs_base();
         let mut blocks = std::mem::take(&mut self.blocks);
-        blocks.follow(stacks, at, executed, ToldSteps::InFrames, |stacks, at, followed| match followed {
-            Followed::Step(_, step) => self.add_step(stacks, by, at, &step, fs_base, sums),
-            Followed::Access(place, access) => {
-                let mut count = Count::default();
-                count.add(access);
-                let numbers = &mut self.numbers;
-                let mut counting = Counting { stacks, by: &mut *by, numbers, sums: &mut *sums };
-                counting.count(at, place.code, access, count);
-            }
-        });
+        let mut follower = GroupFollower { groups: self, by, fs_base, sums };
+        blocks.follow(stacks, at, executed, ToldSteps::InFrames, &mut follower);
         self.blocks = blocks;
         for number in self.pending.drain(..) {
             let number = number as usize;
