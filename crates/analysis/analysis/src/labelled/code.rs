@@ -55,10 +55,23 @@ impl KnownInstruction {
     }
 }
 
+/// So many addresses are remembered that were asked about lately.
+const RECENT: usize = 1 << 13;
+
+/// What was found at an address.
+#[derive(Clone, Copy)]
+struct RecentCode {
+    ip: VirtAddr,
+    index: u32,
+}
+
 /// The code of one process.
 pub(crate) struct ProgramCode {
     known: FxHashMap<VirtAddr, Option<u32>>,
     all: Vec<Rc<KnownInstruction>>,
+    /// The instructions that ran lately, each in the one place where it can be, so that most need one look. The index of an empty
+    /// place is none's.
+    recent: Box<[RecentCode]>,
     files: CodeFiles,
     examiner: Examiner,
 }
@@ -68,6 +81,7 @@ impl Default for ProgramCode {
         Self {
             known: FxHashMap::default(),
             all: Vec::new(),
+            recent: vec![RecentCode { ip: VirtAddr(0), index: u32::MAX }; RECENT].into_boxed_slice(),
             files: CodeFiles::default(),
             examiner: Examiner::new(),
         }
@@ -82,8 +96,22 @@ impl std::fmt::Debug for ProgramCode {
 
 impl ProgramCode {
     /// The instruction at an address; `None` where there is no file with it.
+    #[inline]
     pub(crate) fn at(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<Rc<KnownInstruction>> {
-        let index = match self.known.get(&ip) {
+        let place = (ip.0 ^ ip.0 >> 13) as usize % RECENT;
+        let recent = self.recent[place];
+        if recent.ip == ip
+            && let Some(known) = self.all.get(recent.index as usize)
+        {
+            return Some(Rc::clone(known));
+        }
+        let index = self.find(resolver, ip)?;
+        self.recent[place] = RecentCode { ip, index };
+        self.all.get(index as usize).map(Rc::clone)
+    }
+
+    fn find(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<u32> {
+        match self.known.get(&ip) {
             Some(&index) => index,
             None => {
                 let decoded = self.decode(resolver, ip);
@@ -94,8 +122,7 @@ impl ProgramCode {
                 self.known.insert(ip, index);
                 index
             }
-        };
-        self.all.get(index? as usize).map(Rc::clone)
+        }
     }
 
     /// The addresses of instructions that follow each other: `count` of them after the first `skipped` from `start` on. Fewer

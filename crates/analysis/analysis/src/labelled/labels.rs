@@ -128,21 +128,28 @@ struct Page {
     tainted: u32,
 }
 
-/// So many pages are remembered by their numbers that were asked about lately.
-const RECENT: usize = 256;
+/// Places for what is known of pages by their numbers.
+const PLACES: usize = 256;
 
 /// The labels of a process's memory.
 pub(crate) struct LabelledBytes {
     pages: FxHashMap<u64, Box<Page>>,
+    /// How many of these have numbers with the same remainder, so that most accesses need one look.
+    with_remainder: [u32; PLACES],
     /// Pages that were looked at for input that is mapped there.
     looked: FxHashSet<u64>,
     /// Some of these, so that most accesses need one look. No page has the number of an empty place.
-    recent: [u64; RECENT],
+    recent: [u64; PLACES],
 }
 
 impl Default for LabelledBytes {
     fn default() -> Self {
-        Self { pages: FxHashMap::default(), looked: FxHashSet::default(), recent: [u64::MAX; RECENT] }
+        Self {
+            pages: FxHashMap::default(),
+            with_remainder: [0; PLACES],
+            looked: FxHashSet::default(),
+            recent: [u64::MAX; PLACES],
+        }
     }
 }
 
@@ -162,7 +169,7 @@ impl LabelledBytes {
     #[inline]
     pub(crate) fn unseen(&mut self, addr: VirtAddr, len: u64) -> Option<VirtAddr> {
         let (first, last) = (addr.page_number(), addr.0.saturating_add(len.max(1) - 1) / PAGE);
-        let recent = &mut self.recent[first as usize % RECENT];
+        let recent = &mut self.recent[first as usize % PLACES];
         if first == last && *recent == first {
             return None;
         }
@@ -178,26 +185,31 @@ impl LabelledBytes {
         } else {
             (first..end).for_each(|page| _ = self.looked.remove(&page));
         }
-        self.recent = [u64::MAX; RECENT];
+        self.recent = [u64::MAX; PLACES];
         self.clear(addr, len);
     }
 
     #[inline]
+    fn page(&self, number: u64) -> Option<&Page> {
+        match self.with_remainder[number as usize % PLACES] {
+            0 => None,
+            _ => self.pages.get(&number).map(Box::as_ref),
+        }
+    }
+
+    #[inline]
     pub(crate) fn get(&self, addr: VirtAddr) -> Label {
-        self.pages.get(&addr.page_number()).map_or(0, |page| page.labels[place_in_page(addr)])
+        self.page(addr.page_number()).map_or(0, |page| page.labels[place_in_page(addr)])
     }
 
     /// Whether any byte of the range has a label.
     #[inline]
     pub(crate) fn any(&self, addr: VirtAddr, len: u64) -> bool {
-        if self.pages.is_empty() {
-            return false;
-        }
         let end = addr.0.saturating_add(len);
         let mut at = addr.0;
-        while at < end {
+        while at < end && !self.pages.is_empty() {
             let stop = end.min((at | (PAGE - 1)).saturating_add(1));
-            if let Some(page) = self.pages.get(&(at / PAGE)) {
+            if let Some(page) = self.page(at / PAGE) {
                 let from = (at % PAGE) as usize;
                 if page.labels[from..from + (stop - at) as usize].iter().any(|&label| label != 0) {
                     return true;
@@ -210,18 +222,24 @@ impl LabelledBytes {
 
     pub(crate) fn set(&mut self, addr: VirtAddr, label: Label) {
         let number = addr.page_number();
-        if label == 0 && !self.pages.contains_key(&number) {
+        if label == 0 && self.page(number).is_none() {
             return;
         }
-        let page = self
-            .pages
-            .entry(number)
-            .or_insert_with(|| Box::new(Page { labels: [0; PAGE as usize], tainted: 0 }));
+        let page = self.pages.entry(number).or_insert_with(|| {
+            self.with_remainder[number as usize % PLACES] += 1;
+            Box::new(Page { labels: [0; PAGE as usize], tainted: 0 })
+        });
         let place = &mut page.labels[place_in_page(addr)];
         page.tainted = page.tainted + u32::from(label != 0) - u32::from(*place != 0);
         *place = label;
         if page.tainted == 0 {
-            self.pages.remove(&number);
+            self.remove(number);
+        }
+    }
+
+    fn remove(&mut self, number: u64) {
+        if self.pages.remove(&number).is_some() {
+            self.with_remainder[number as usize % PLACES] -= 1;
         }
     }
 
@@ -231,8 +249,8 @@ impl LabelledBytes {
         while at < end && !self.pages.is_empty() {
             let stop = end.min((at | (PAGE - 1)).saturating_add(1));
             if stop - at == PAGE {
-                self.pages.remove(&(at / PAGE));
-            } else if self.pages.contains_key(&(at / PAGE)) {
+                self.remove(at / PAGE);
+            } else if self.page(at / PAGE).is_some() {
                 (at..stop).for_each(|byte| self.set(VirtAddr(byte), 0));
             }
             at = stop;
@@ -248,6 +266,8 @@ impl LabelledBytes {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -288,5 +308,59 @@ mod tests {
         assert_eq!(shadow.unseen(VirtAddr(8000), 500), Some(VirtAddr(8192)));
         shadow.forget(VirtAddr(4096), 4096);
         assert_eq!(shadow.unseen(VirtAddr(4096), 4096), Some(VirtAddr(4096)));
+    }
+
+    /// What is done to a byte and those after it.
+    #[derive(Clone, Debug)]
+    enum Change {
+        Set(u64, Label),
+        Clear(u64, u64),
+        Forget(u64, u64),
+    }
+
+    /// Addresses around the beginnings of pages, some of whose numbers have the same remainder.
+    fn addr() -> impl Strategy<Value = u64> {
+        (1..4u64, 0..3u64, 0..16u64)
+            .prop_map(|(page, times, byte)| (page + times * PLACES as u64) * PAGE + byte - 8)
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_have_the_labels_of_a_map(
+            changes in prop::collection::vec(
+                prop_oneof![
+                    4 => (addr(), 0..4u32).prop_map(|(addr, label)| Change::Set(addr, label)),
+                    1 => (addr(), 0..2 * PAGE).prop_map(|(addr, len)| Change::Clear(addr, len)),
+                    1 => (addr(), 0..2 * PAGE).prop_map(|(addr, len)| Change::Forget(addr, len)),
+                ],
+                1..60,
+            ),
+            asked in prop::collection::vec((addr(), 1..20u64), 20),
+        ) {
+            let (mut shadow, mut model) = (LabelledBytes::default(), std::collections::BTreeMap::new());
+            for change in changes {
+                match change {
+                    Change::Set(addr, label) => {
+                        shadow.set(VirtAddr(addr), label);
+                        model.insert(addr, label);
+                    }
+                    Change::Clear(addr, len) => {
+                        shadow.clear(VirtAddr(addr), len);
+                        model.retain(|at, _| !(addr..addr + len).contains(at));
+                    }
+                    Change::Forget(addr, len) => {
+                        shadow.forget(VirtAddr(addr), len);
+                        model.retain(|at, _| !(addr..addr + len).contains(at));
+                    }
+                }
+                model.retain(|_, label| *label != 0);
+                prop_assert_eq!(shadow.count(), model.len() as u64);
+                for &(addr, len) in &asked {
+                    let label = model.get(&addr).copied().unwrap_or(0);
+                    prop_assert_eq!(shadow.get(VirtAddr(addr)), label);
+                    prop_assert_eq!(shadow.any(VirtAddr(addr), len), model.range(addr..addr + len).next().is_some());
+                }
+            }
+        }
     }
 }
