@@ -36,6 +36,7 @@ pub mod layout;
 pub mod lines;
 mod links;
 pub mod machine;
+mod near_accesses;
 mod need;
 mod number;
 mod owner;

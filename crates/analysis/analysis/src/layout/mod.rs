@@ -19,6 +19,7 @@ mod live;
 mod offsets;
 mod parts;
 mod pools;
+mod untyped_groups;
 mod uses;
 mod variables;
 mod votes;

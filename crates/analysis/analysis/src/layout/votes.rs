@@ -1,13 +1,17 @@
 //! The first replay: each access with a type votes for its block.
 
+use std::ops::Range;
+
 use memref::{Access, AccessKind, AllocationKind, ProcessId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{
     BlockId, BlockState, CodeName, Resolver, SiteId, TypeKind, TypeLayout, VariableId, VariableKind,
 };
+use trace_format::{ExecutedFrame, ExecutedItem};
 
 use super::parts::{PartWay, has_scalar, part_at, part_behind, share_head};
 use super::pools::{ToldObject, ToldObjects};
+use super::untyped_groups::{KnownSoFar, UntypedGroups};
 use crate::typing::{AllocationWay, CodeTypes, KnownAllocation, KnownType};
 use crate::{Error, Moment, Tool};
 
@@ -93,6 +97,7 @@ pub(crate) struct BlockTypes {
     allocated_at: FxHashMap<(ProcessId, SiteId), Option<KnownAllocation>>,
     /// Calls in functions that may allocate for everyone.
     everyones: FxHashSet<(ProcessId, SiteId)>,
+    untyped: UntypedGroups,
 }
 
 /// The type of a block, and what else was voted for.
@@ -689,6 +694,41 @@ impl Tool for BlockTypes {
                 self.vote(block, access.addr, known);
             }
         }
+        Ok(())
+    }
+
+    fn takes_executions(&self) -> bool {
+        true
+    }
+
+    fn executions(
+        &mut self,
+        at: &mut Moment<'_>,
+        frame: &ExecutedFrame,
+        part: Range<usize>,
+    ) -> Result<(), Error> {
+        let mut untyped = std::mem::take(&mut self.untyped);
+        let numbers = untyped.enter(at.thread, frame);
+        let mut accesses = Vec::new();
+        for item in frame.items(part) {
+            if let ExecutedItem::Block { number, values, .. } = item {
+                let known = KnownSoFar {
+                    types: &self.types,
+                    variables: &self.known,
+                    is_mapping: &|block| self.blocks[block as usize].is_mapping,
+                };
+                let values = (values, frame.fs_base());
+                if let Some(counted) = untyped.accesses(numbers[number as usize], values, at.resolver, known)
+                {
+                    self.share.accesses += counted;
+                    continue;
+                }
+            }
+            accesses.clear();
+            frame.expand(&item, &mut accesses);
+            self.accesses(at, &accesses)?;
+        }
+        self.untyped = untyped;
         Ok(())
     }
 }

@@ -8,9 +8,9 @@ use memref::{Access, VirtAddr};
 use symbols::{DataVersion, Resolver, VariableId};
 use trace_format::{ExecutedFrame, ExecutedItem};
 
-use super::near::{NearAccess, NearAccesses, count_of, near_accesses};
 use super::slot::slot;
 use crate::executed_blocks::ExecutedBlocks;
+use crate::near_accesses::{NearAccess, NearAccesses, count_of, near_accesses};
 use crate::{Count, Moment};
 
 /// Accesses of a block whose addresses follow from the same values.

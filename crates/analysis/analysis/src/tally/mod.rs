@@ -8,7 +8,6 @@ mod group;
 mod groups;
 mod locals;
 mod made;
-mod near;
 mod numbering;
 mod pairs;
 mod row;

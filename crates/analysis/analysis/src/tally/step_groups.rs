@@ -11,8 +11,8 @@ use memref::{Access, ThreadId, VirtAddr};
 use symbols::{CodeId, DataVersion, FunctionId, Resolver, VariableId};
 use trace_format::ExecutedFrame;
 
-use super::near::{NearAccess, NearAccesses, count_of, near_accesses};
 use super::slot::slot;
+use crate::near_accesses::{NearAccess, NearAccesses, count_of, near_accesses};
 use crate::stack::{
     BlockSteps, CallPlace, ContextId, InnermostFrame, RETURN_BYTES, Stacks, StepFollower, TakenStep,
     ToldSteps,

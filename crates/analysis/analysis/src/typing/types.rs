@@ -119,7 +119,13 @@ impl CodeTypes {
     /// What an instruction that was asked for before accesses.
     #[inline]
     pub(crate) fn known(&self, code: CodeId) -> Option<KnownType> {
-        self.known.get(code.0 as usize).copied().flatten().flatten()
+        self.asked(code).flatten()
+    }
+
+    /// What an instruction accesses, where that was asked for before.
+    #[inline]
+    pub(crate) fn asked(&self, code: CodeId) -> Option<Option<KnownType>> {
+        self.known.get(code.0 as usize).copied().flatten()
     }
 
     /// The layout of a type.

@@ -10,25 +10,25 @@ const MOST_SPAN: u64 = 1 << 12;
 
 /// Accesses whose addresses follow from the same values.
 #[derive(Clone, Debug)]
-pub(super) struct NearAccesses {
+pub(crate) struct NearAccesses {
     /// The one with the lowest address.
-    pub(super) lowest: BlockAccess,
+    pub(crate) lowest: BlockAccess,
     /// From there to the first byte of the one with the highest.
-    pub(super) span: u64,
+    pub(crate) span: u64,
     /// All of them, the lowest first.
-    pub(super) members: Vec<NearAccess>,
+    pub(crate) members: Vec<NearAccess>,
 }
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NearAccess {
+pub(crate) struct NearAccess {
     /// From the address of the lowest one.
-    pub(super) distance: u64,
-    pub(super) access: BlockAccess,
+    pub(crate) distance: u64,
+    pub(crate) access: BlockAccess,
 }
 
 /// Divides accesses that are made once each, or under a mask: these are alone, and their span ends with the last byte.
-pub(super) fn near_accesses(accesses: &[BlockAccess]) -> Vec<NearAccesses> {
+pub(crate) fn near_accesses(accesses: &[BlockAccess]) -> Vec<NearAccesses> {
     let mut accesses = accesses.to_vec();
     let values = |access: &BlockAccess| (access.base, access.index, access.scale, access.fs, access.short);
     accesses.sort_by_key(|access| (values(access), access.displacement));
@@ -67,7 +67,7 @@ fn distance(from: &BlockAccess, to: &BlockAccess) -> Option<u64> {
 }
 
 /// What an access counts as; one under a mask, what each of its elements does.
-pub(super) fn count_of(access: &BlockAccess) -> Count {
+pub(crate) fn count_of(access: &BlockAccess) -> Count {
     let mut count = Count::default();
     let size = access.masked.map_or(access.size, |masked| masked.bytes.into());
     let (kind, size) = (access.kind, size.into());
