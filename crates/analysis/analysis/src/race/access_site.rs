@@ -1,11 +1,12 @@
 //! What makes accesses one to a race.
 
-use memref::{AccessKind, VirtAddr};
+use memref::{AccessKind, ThreadId, VirtAddr};
 
 /// An access as the shadow remembers it, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AccessSite {
     pub(super) ip: VirtAddr,
+    pub(super) thread: ThreadId,
     pub(super) kind: AccessKind,
     pub(super) locks: u32,
     /// The row of calls that it was in.

@@ -14,9 +14,11 @@
 mod access_site;
 pub(crate) mod atomics;
 mod calls;
+mod cell_states;
 mod clock;
 mod copies;
 mod overlap;
+mod past;
 mod runtimes;
 mod shadow;
 
@@ -37,6 +39,7 @@ use self::calls::{CallEffect, Frames, Rows};
 use self::clock::{Clock, Epoch};
 use self::copies::LibraryCalls;
 use self::overlap::Overlap;
+use self::past::Present;
 use self::shadow::{AccessHistory, EarlierAccess};
 use crate::layout::{FieldNames, VariableAddress};
 use crate::variable_name::variable_name;
@@ -266,9 +269,16 @@ impl Races {
         let locks = state.locks;
         let sites = &mut self.sites;
         *state.sites.entry(SiteKey { ip, kind, row }).or_insert_with(|| {
-            sites.push(AccessSite { ip, kind, locks, row });
+            sites.push(AccessSite { ip, thread, kind, locks, row });
             sites.len() as u32 - 1
         })
+    }
+
+    /// The thread does something at this moment. Its next accesses need not say so until another event comes.
+    fn begin(&mut self, at: &Moment<'_>, call: Option<VirtAddr>) {
+        self.thread(at.thread);
+        self.pass(at.thread, at.order);
+        self.leave_writing(at.thread, call);
     }
 
     fn access(
@@ -283,9 +293,7 @@ impl Races {
         if kind == AccessKind::Prefetch || len == 0 {
             return;
         }
-        self.thread(at.thread);
-        self.pass(at.thread, at.order);
-        self.leave_writing(at.thread, Some(ip).filter(|_| block && kind == AccessKind::Load));
+        self.begin(at, Some(ip).filter(|_| block && kind == AccessKind::Load));
         let process = self.processes.entry(at.process).or_default();
         let (code, control) = process.atomics.code(at.resolver, ip);
         let nature = if block {
@@ -310,7 +318,15 @@ impl Races {
     /// Looks whether an access races.
     fn check(&mut self, at: &mut Moment<'_>, ip: VirtAddr, row: u32, access: RaceAccess) {
         self.accesses += 1;
+        if self.repeats(at.process, at.thread, access) {
+            return;
+        }
         let site = self.site(at.thread, ip, access.kind, row);
+        self.note(at, access, site);
+    }
+
+    /// Notes an access that may change something, and reports what it races with.
+    fn note(&mut self, at: &mut Moment<'_>, access: RaceAccess, site: u32) {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         let now = self.apply(at.process, at.thread, access, site, &mut found);
@@ -318,6 +334,15 @@ impl Races {
             self.report(at, hit, now, site);
         }
         self.found = found;
+    }
+
+    /// Whether an access is as one that its thread made since it last gave something up. Atomic ones may always mean something to others.
+    fn repeats(&mut self, id: ProcessId, thread: ThreadId, access: RaceAccess) -> bool {
+        let RaceAccess { addr, len, kind, atomic } = access;
+        let Some(process) = self.processes.get_mut(&id).filter(|_| !atomic) else { return false };
+        let clock = &self.threads[thread.0 as usize].clock;
+        let now = Present::new(clock, thread, (kind, atomic), &self.sites);
+        process.shadow.repeats(&now, addr, len)
     }
 
     /// What an access means to its thread and to others, and what it races with. Returns when it was.
@@ -340,8 +365,9 @@ impl Races {
                 object.written.join(&state.clock);
             }
         }
-        let now = Epoch { thread, time: state.clock.get(thread) };
-        process.shadow.access(&state.clock, thread, addr, len, kind, site, atomic, found);
+        let present = Present::new(&state.clock, thread, (kind, atomic), &self.sites);
+        let now = present.epoch;
+        process.shadow.access(&present, addr, len, site, found);
         let loads_first = atomic && kind.reads() && self.note_load(id, thread, addr);
         if atomic && kind.writes() {
             self.publish(id, thread, addr);
@@ -447,9 +473,7 @@ impl Races {
 
     fn sync(&mut self, at: &Moment<'_>, event: &Sync) {
         self.syncs += 1;
-        self.thread(at.thread);
-        self.pass(at.thread, at.order);
-        self.leave_writing(at.thread, None);
+        self.begin(at, None);
         let process = self.processes.entry(at.process).or_default();
         let state = &mut self.threads[at.thread.0 as usize];
         let (object, handle) = (event.object, VirtAddr(event.value));

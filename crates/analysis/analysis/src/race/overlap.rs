@@ -223,6 +223,7 @@ mod tests {
     use memref::AccessKind;
     use proptest::prelude::*;
 
+    use super::super::access_site::AccessSite;
     use super::super::{RaceAccess, Side};
     use super::*;
     use crate::layout::VariableAddress;
@@ -361,9 +362,12 @@ mod tests {
             races.pass(thread, order);
             let mut found = Vec::new();
             let access = RaceAccess { addr: VirtAddr(addr), len: 8, kind, atomic };
-            let now = races.apply(ProcessId(0), thread, access, number as u32, &mut found);
+            let site = races.sites.len() as u32;
+            races.sites.push(AccessSite { ip: VirtAddr(number as u64), thread, kind, locks: 0, row: 0 });
+            let now = races.apply(ProcessId(0), thread, access, site, &mut found);
             for hit in found {
-                let (first, second) = (side(hit.epoch.thread.0, hit.site as usize), side(thread.0, number));
+                let other = races.sites[hit.site as usize].ip.0 as usize;
+                let (first, second) = (side(hit.epoch.thread.0, other), side(thread.0, number));
                 let place = |side: &Side| (side.function.clone(), None, None);
                 let key = (hit.addr.to_string(), place(&first), place(&second));
                 let race = Race {
