@@ -12,6 +12,7 @@
 //!    on its plain moves are atomic.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -157,16 +158,35 @@ impl Atomics {
             _ if kind == AccessKind::Modify => return Nature::Plain,
             _ => {}
         }
-        if size > 16 || !size.is_power_of_two() {
+        if !Self::has_atomic_size(size) {
             return Nature::Plain;
         }
         let of = self.variable(resolver, addr);
         let atomic = match (of, code) {
             (Type::Atomic, _) | (_, CodeKind::AtomicLine) => true,
             (Type::Plain, CodeKind::PlainLine) => self.is_of_lock(thread, addr, kind),
-            _ => self.cells.contains_key(&addr.0),
+            _ => self.is_cell(addr),
         };
         if atomic { Nature::Atomic } else { Nature::Plain }
+    }
+
+    /// Whether a plain move of so many bytes may be atomic.
+    pub(super) fn has_atomic_size(size: u32) -> bool {
+        size <= 16 && size.is_power_of_two()
+    }
+
+    /// Whether a locked instruction has accessed an address.
+    #[inline]
+    pub(super) fn is_cell(&self, addr: VirtAddr) -> bool {
+        self.cells.contains_key(&addr.0)
+    }
+
+    /// Addresses of the variable at one, if no part of it is of an atomic type. They are this variable's as long as
+    /// [`Resolver::holds_since`] says so.
+    pub(super) fn plain_range(&mut self, resolver: &mut Resolver, addr: VirtAddr) -> Option<Range<VirtAddr>> {
+        let variable = resolver.resolve_data(addr).variable;
+        let is_plain = matches!(self.types.get(&variable), Some(Type::Plain | Type::Unknown));
+        is_plain.then(|| resolver.whole_data_range(addr).1)
     }
 
     /// Whether a plain move to a variable of a plain type is one to a lock of the program's own.
@@ -215,7 +235,7 @@ impl Atomics {
         first: AccessSite,
         second: AccessSite,
     ) -> bool {
-        if !self.cells.contains_key(&addr.0) {
+        if !self.is_cell(addr) {
             return false;
         }
         let of = self.variable(resolver, addr);

@@ -63,6 +63,8 @@ impl LibraryCall {
 pub(super) struct LibraryCalls {
     callees: Callees,
     known: FxHashMap<(ProcessId, u32), Option<LibraryCall>>,
+    /// The last answer: most accesses of a call come one after the other.
+    last: Option<((ProcessId, u32), Option<LibraryCall>)>,
 }
 
 impl LibraryCalls {
@@ -76,11 +78,18 @@ impl LibraryCalls {
         row: u32,
     ) -> Option<LibraryCall> {
         let key = (resolver.process(), row);
-        if let Some(known) = self.known.get(&key) {
-            return *known;
+        if let Some((_, known)) = self.last.filter(|(last, _)| *last == key) {
+            return known;
         }
-        let found = self.find(resolver, atomics, rows, row);
-        self.known.insert(key, found);
+        let found = match self.known.get(&key) {
+            Some(&known) => known,
+            None => {
+                let found = self.find(resolver, atomics, rows, row);
+                self.known.insert(key, found);
+                found
+            }
+        };
+        self.last = Some((key, found));
         found
     }
 

@@ -17,6 +17,7 @@ mod calls;
 mod cell_states;
 mod clock;
 mod copies;
+mod executions;
 mod overlap;
 mod past;
 mod runtimes;
@@ -25,6 +26,7 @@ mod shadow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::ops::Range;
 
 use memref::{
     Access, AccessKind, Allocation, BlockFunction, BlockOp, Event, Gap, ProcessId, RegionKind, Sync,
@@ -32,12 +34,14 @@ use memref::{
 };
 use rustc_hash::FxHashMap;
 use symbols::{Call, CodeName, HeapChange, Resolver};
+use trace_format::ExecutedFrame;
 
 use self::access_site::AccessSite;
 use self::atomics::{Atomics, CodeKind, Nature};
 use self::calls::{CallEffect, Frames, Rows};
 use self::clock::{Clock, Epoch};
 use self::copies::LibraryCalls;
+use self::executions::KnownBlocks;
 use self::overlap::Overlap;
 use self::past::Present;
 use self::shadow::{AccessHistory, EarlierAccess};
@@ -178,6 +182,7 @@ struct ProcessClocks {
     handles: FxHashMap<VirtAddr, ThreadId>,
     atomics: Atomics,
     library_calls: LibraryCalls,
+    blocks: KnownBlocks,
 }
 
 impl ProcessClocks {
@@ -203,6 +208,8 @@ pub struct Races {
     lock_numbers: BTreeMap<Vec<HeldLock>, u32>,
     races: BTreeMap<RaceKey, Race>,
     found: Vec<EarlierAccess>,
+    /// Accesses of one execution.
+    expanded: Vec<Access>,
     /// Threads with missing events.
     gaps: BTreeSet<ThreadId>,
     gaps_of_all: bool,
@@ -272,6 +279,10 @@ impl Races {
             sites.push(AccessSite { ip, thread, kind, locks, row });
             sites.len() as u32 - 1
         })
+    }
+
+    fn process(&mut self, process: ProcessId) -> &mut ProcessClocks {
+        self.processes.entry(process).or_default()
     }
 
     /// The thread does something at this moment. Its next accesses need not say so until another event comes.
@@ -639,6 +650,20 @@ impl Tool for Races {
         for access in accesses {
             self.access(at, access.ip, access.addr, access.size.into(), access.kind, false);
         }
+        Ok(())
+    }
+
+    fn takes_executions(&self) -> bool {
+        true
+    }
+
+    fn executions(
+        &mut self,
+        at: &mut Moment<'_>,
+        frame: &ExecutedFrame,
+        part: Range<usize>,
+    ) -> Result<(), Error> {
+        self.look_at_executions(at, frame, part);
         Ok(())
     }
 
