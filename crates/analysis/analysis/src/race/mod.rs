@@ -18,6 +18,7 @@ mod cell_states;
 mod clock;
 mod copies;
 mod executions;
+mod objects;
 mod overlap;
 mod past;
 mod runtimes;
@@ -42,6 +43,7 @@ use self::calls::{CallEffect, Frames, Rows};
 use self::clock::{Clock, Epoch};
 use self::copies::LibraryCalls;
 use self::executions::KnownBlocks;
+use self::objects::Objects;
 use self::overlap::Overlap;
 use self::past::Present;
 use self::shadow::{AccessHistory, EarlierAccess};
@@ -155,13 +157,6 @@ struct ThreadClocks {
     arrived: FxHashMap<VirtAddr, u64>,
 }
 
-/// What was given up to an object, and by readers.
-#[derive(Debug, Default)]
-struct Object {
-    written: Clock,
-    read: Clock,
-}
-
 /// A barrier: what all who arrived in an episode knew.
 #[derive(Debug, Default)]
 struct Barrier {
@@ -174,7 +169,7 @@ struct Barrier {
 #[derive(Debug, Default)]
 struct ProcessClocks {
     shadow: AccessHistory,
-    objects: FxHashMap<VirtAddr, Object>,
+    objects: Objects,
     barriers: FxHashMap<VirtAddr, Barrier>,
     /// Clocks of threads that were made and have not begun, by number; of threads that ended, by handle.
     created: FxHashMap<u64, Clock>,
@@ -189,7 +184,7 @@ impl ProcessClocks {
     /// What lies there from now on is nothing that was there before.
     fn forget(&mut self, addr: VirtAddr, len: u64) {
         self.shadow.forget(addr, len);
-        self.objects.retain(|object, _| object.checked_sub(addr).is_none_or(|offset| offset >= len));
+        self.objects.forget(addr, len);
     }
 }
 
@@ -368,7 +363,7 @@ impl Races {
         let process = self.processes.entry(id).or_default();
         let state = &mut self.threads[thread.0 as usize];
         if atomic {
-            let object = process.objects.entry(addr).or_default();
+            let object = process.objects.at(addr);
             if kind.reads() {
                 state.clock.join(&object.written);
             }
@@ -522,7 +517,7 @@ impl Races {
             }
             SyncKind::Lock | SyncKind::LockShared => {
                 let shared = event.kind == SyncKind::LockShared;
-                let lock = process.objects.entry(object).or_default();
+                let lock = process.objects.at(object);
                 state.clock.join(&lock.written);
                 if !shared {
                     state.clock.join(&lock.read);
@@ -533,7 +528,7 @@ impl Races {
             SyncKind::Unlock => {
                 let held = state.held.iter().rposition(|held| held.object == object);
                 let shared = held.is_some_and(|index| state.held.remove(index).shared);
-                let lock = process.objects.entry(object).or_default();
+                let lock = process.objects.at(object);
                 if shared {
                     lock.read.join(&state.clock);
                 } else {
@@ -543,7 +538,7 @@ impl Races {
                 self.locks_changed(at.thread);
             }
             SyncKind::Release => {
-                process.objects.entry(object).or_default().written.join(&state.clock);
+                process.objects.at(object).written.join(&state.clock);
                 if event.function == SyncFunction::Descriptor {
                     state.writing = Some(event.ip);
                 } else {
@@ -551,7 +546,7 @@ impl Races {
                 }
             }
             SyncKind::Acquire => {
-                if let Some(lock) = process.objects.get(&object) {
+                if let Some(lock) = process.objects.get(object) {
                     state.clock.join(&lock.written);
                 }
             }

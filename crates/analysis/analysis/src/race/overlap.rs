@@ -170,7 +170,7 @@ impl Races {
             if from != thread
                 && let Some(ProcessClocks { objects, .. }) = self.processes.get_mut(&process)
             {
-                objects.entry(addr).or_default().written.join(&clock);
+                objects.at(addr).written.join(&clock);
             }
             let Some(readers) = overlap.readers.get_mut(&(process, addr)) else { continue };
             readers.retain(|&reader| {
