@@ -241,6 +241,26 @@ impl Session {
         self.replay_threads(filter.kinds, &chosen, Shard::events, tool)
     }
 
+    /// Replays everything but the accesses and block operations of some processes; names are right all the same.
+    ///
+    /// # Errors
+    /// Where the trace can't be read, or the tool fails.
+    pub(crate) fn replay_without_accesses<T: Tool + ?Sized>(
+        &self,
+        is_without: impl Fn(ProcessId) -> bool,
+        tool: &mut T,
+    ) -> Result<Vec<Resolver>, Error> {
+        let chosen = |thread: ThreadId| {
+            let record = self.trace().thread(thread)?;
+            let kinds = match is_without(record.process) {
+                true => KindSet::ALL.without(KindSet(KindSet::ACCESSES.0 | KindSet::BLOCKS.0)),
+                false => KindSet::ALL,
+            };
+            Some(Filter { kinds, ..Filter::default() })
+        };
+        self.replay_threads(KindSet::ALL, &chosen, Shard::events, tool)
+    }
+
     /// Replays the accesses of parts of some threads, each thread once at most; names are those that a replay of everything gives.
     /// Several replays of parts that together are the whole can run at the same time.
     ///

@@ -52,6 +52,11 @@ impl KindSet {
         Self(1 << (16 + kind.code()))
     }
 
+    /// The kinds of this set that are not in `other`.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Whether the two sets have a kind in common.
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0

@@ -223,6 +223,19 @@ impl Races {
         Self { overlap: Some(Overlap::default()), ..Self::default() }
     }
 
+    /// Looks at a trace. Of processes with one thread no access is read: there is nobody to race with.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn replay(&mut self, session: &Session) -> Result<(), Error> {
+        let mut threads: FxHashMap<ProcessId, u32> = FxHashMap::default();
+        for record in session.trace().threads() {
+            *threads.entry(record.process).or_default() += 1;
+        }
+        session.replay_without_accesses(|process| threads.get(&process) == Some(&1), self)?;
+        Ok(())
+    }
+
     /// Runtimes inside of the program that were met and are not modelled, as [`unmodelled_runtimes`] for libraries.
     pub fn runtimes(&self) -> BTreeSet<String> {
         self.processes.values().flat_map(|process| process.atomics.runtimes()).cloned().collect()

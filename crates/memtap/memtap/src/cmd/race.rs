@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let ordered = orders_atomics(&session);
     let mut tool = if ordered { Races::default() } else { Races::without_order_of_atomics() };
-    session.replay(&Default::default(), None, &mut tool)?;
+    tool.replay(&session)?;
     let mut runtimes = unmodelled_runtimes(session.trace())?;
     runtimes.extend(tool.runtimes());
     let (mut races, possibly_ordered) = tool.into_races();
