@@ -127,6 +127,57 @@ fn a_copy_is_cut_by_cycles_and_loses_streams() {
     assert_eq!(rows(&Trace::at(less)), rows(whole));
 }
 
+/// Analyses look at executions of blocks where a trace has them, and pass over what changes nothing. A copy by the encoder that keeps accesses
+/// has none.
+#[test]
+fn answers_about_executions_and_about_accesses_are_the_same() {
+    let programs = [
+        TestProgram::built("race/racy_counter.c", &["-pthread"]),
+        TestProgram::built("lines/heap_counters.c", &["-pthread"]),
+        TestProgram::built("errors/leaks.c", &[]),
+        TestProgram::built("layout/game.cpp", &["-O2"]),
+        TestProgram::built("layout/pools.c", &["-O2"]),
+        TestProgram::built("layout/collections.rs", &["-Copt-level=2", "-g"]),
+        TestProgram::named("containers.cpp"),
+        TestProgram::named("fork.c"),
+        TestProgram::named("signals.c"),
+    ];
+    let questions: [(&str, &[&str]); 11] = [
+        ("report", &["--by", "variable"]),
+        ("report", &["--by", "field"]),
+        ("report", &["--by", "stack", "--all"]),
+        ("report", &["--by", "line,thread"]),
+        ("layout", &[]),
+        ("layout", &["--offsets"]),
+        ("lines", &[]),
+        ("race", &["--all"]),
+        ("taint", &[]),
+        ("errors", &[]),
+        ("cache", &[]),
+    ];
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for program in programs {
+        let recording = program.record_by("translate");
+        let copy = dir.path().join("by-access.memtap");
+        done(
+            &["copy", "--force", text(&recording.trace.path), "-o", text(&copy), "--encoder", "access"],
+            b"",
+        );
+        let copy = Trace::at(copy);
+        for (command, options) in questions {
+            let options = [options, &["--json"]].concat();
+            let [executions, accesses] = [&recording.trace, &copy].map(|trace| trace.ask(command, &options));
+            assert_eq!(executions.status, accesses.status, "{command} {options:?}: {}", accesses.err());
+            assert_eq!(
+                executions.out(),
+                accesses.out(),
+                "{command} {options:?} of {:?}",
+                program.command_line()
+            );
+        }
+    }
+}
+
 /// Version 2 of the format called some streams as other things are called. Their present names stand for them, and the former
 /// ones are understood.
 #[test]
