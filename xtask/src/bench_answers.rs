@@ -1,7 +1,7 @@
 //! `cargo xtask bench answers`: what it costs to get answers from a trace, in one run, as Markdown.
 //!
-//! Processor time of the readers, an access; medians of rounds. DHAT, which answers while the program runs, stands beside recording and the
-//! first answer. A long trace of a kernel's loop is what the questions that an index answers are asked of.
+//! Processor time of the readers, and theirs by the clock, an access; medians of rounds. What answers while the program runs, Valgrind's tools, stands
+//! beside. A long trace of a kernel's loop is what the questions that an index answers are asked of.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::bench_record::{number, words};
+use crate::bench_record::number;
+use crate::bench_translate::functions;
 use crate::table::{Table, median, short};
 use crate::{install, kernel, shell};
 
@@ -21,6 +22,20 @@ const LONG: &str = "1000000000";
 pub(crate) struct Cost {
     pub(crate) cpu: f64,
     pub(crate) wall: f64,
+}
+
+impl Cost {
+    fn an_access(&self, accesses: f64) -> String {
+        let each = |seconds: f64| short(seconds * 1e9 / accesses);
+        format!("{} / {}", each(self.cpu), each(self.wall))
+    }
+}
+
+/// A program that was recorded.
+struct Recorded {
+    trace: String,
+    record: Cost,
+    accesses: f64,
 }
 
 /// Commands of memtap and other programs, measured.
@@ -86,73 +101,106 @@ impl Answers {
     }
 
     fn programs(&self) -> Result<()> {
-        let text = self.path("text");
-        std::fs::write(&text, words(2_000_000))?;
         let script = "create table t(a integer primary key, b text); with recursive n(i) as (select 1 union all select i + 1 from n \
                       where i < 30000) insert into t select i, hex(i * 7919) from n; create index u on t(b); \
                       select count(*), sum(a), max(b) from t where b like '3%';";
-        let programs: [(&str, &[&str]); 3] = [
-            ("gzip, 2 MB", &["gzip", "-c", &text]),
+        let lua = "local t = {} for i = 1, 400000 do t[i] = { key = i, name = 'n' .. i % 1000 } end local n = 0 \
+                   for round = 1, 5 do for i, one in ipairs(t) do if one.key % 3 == round % 3 then n = n + #one.name end end end print(n)";
+        let hash = kernel::build_workload("hash_threads")?;
+        let cc1 = shell::output(Command::new("gcc").arg("-print-prog-name=cc1"))?;
+        let source = self.path("source.i");
+        std::fs::write(&source, functions(10))?;
+        let programs: [(&str, &[&str]); 4] = [
             ("sqlite3, 30,000 rows", &["sqlite3", ":memory:", script]),
-            ("perl, a hash", &["perl", "-e", "my %h; $h{$_ % 999} .= 'x' for 1..300000"]),
+            ("Lua, 400,000 tables", &["lua5.4", "-e", lua]),
+            ("hash tables, 4 threads", &[&hash, "4", "300000"]),
+            (
+                "cc1 -O2, 10 functions",
+                &[cc1.trim(), "-O2", "-quiet", "-fpreprocessed", &source, "-o", "/dev/null"],
+            ),
         ];
-        let mut readers = Table::new(&[
-            "ns of processor time an access",
-            "million accesses",
-            "decode and index",
-            "by variable",
-            "by variable, clock",
-            "by function",
-            "by stack",
-            "by page, indexed, ms",
-            "index, bytes an access",
-        ]);
-        let mut first = Table::new(&[
-            "from the start to the first answer, ns an access",
-            "record",
-            "report by variable",
-            "together",
-            "by the clock",
-            "DHAT",
-            "DHAT by the clock",
-        ]);
-        for (name, line) in programs {
-            let trace = self.path("t.memtap");
-            let index = format!("{trace}.mtx");
-            let record = self.memtap(&[&["record", "--force", "-o", &trace, "--"], line].concat())?;
+        let traces = programs.iter().enumerate().map(|(number, (_, line))| {
+            let trace = self.path(&format!("{number}.memtap"));
+            let record = self.memtap(&[&["record", "--force", "-o", &trace, "--"], *line].concat())?;
             let accesses = self.stat(&trace, "accesses")?;
-            let each = |seconds: f64| short(seconds * 1e9 / accesses);
-            let variable = self.memtap(&["report", &trace, "--by", "variable"])?;
-            let function = self.memtap(&["report", &trace, "--by", "function"])?;
-            let stack = self.memtap(&["report", &trace, "--by", "stack"])?;
-            let indexing = self.memtap(&["index", "--force", &trace])?;
-            let page = self.memtap(&["report", &trace, "--by", "page"])?;
-            let bytes = std::fs::metadata(&index)?.len() as f64;
-            readers.row(vec![
-                name.to_owned(),
-                short(accesses / 1e6),
-                each(indexing.cpu),
-                each(variable.cpu),
-                each(variable.wall),
-                each(function.cpu),
-                each(stack.cpu),
-                short(page.wall * 1e3),
-                format!("{:.5}", bytes / accesses),
-            ]);
-            let out = format!("--dhat-out-file={}", self.path("dhat"));
-            let dhat = self.cost(&[&["valgrind", "--tool=dhat", &out], line].concat())?;
-            first.row(vec![
-                name.to_owned(),
-                each(record.cpu),
-                each(variable.cpu),
-                each(record.cpu + variable.cpu),
-                each(record.wall + variable.wall),
-                each(dhat.cpu),
-                each(dhat.wall),
-            ]);
+            Ok(Recorded { trace, record, accesses })
+        });
+        let traces = traces.collect::<Result<Vec<_>>>()?;
+        let names = programs.map(|(name, _)| name);
+        self.readers(&names, &traces)?;
+        self.peers(&programs, &traces)?;
+        for recorded in &traces {
+            std::fs::remove_file(&recorded.trace)?;
         }
-        readers.print("### Reading");
-        first.print("### Recording and the first answer, beside DHAT's");
+        Ok(())
+    }
+
+    /// A row a question, and for each program what its answer costs.
+    fn readers(&self, names: &[&str], traces: &[Recorded]) -> Result<()> {
+        let mut table = Table::new(&[&["ns an access, processor time / by the clock"], names].concat());
+        let accesses =
+            traces.iter().map(|recorded| format!("{} million accesses", short(recorded.accesses / 1e6)));
+        table.row(std::iter::once(String::new()).chain(accesses).collect());
+        let picture = self.path("flame.svg");
+        let flame = ["flame", "--force", "-o", &*picture];
+        let questions: [(&str, &[&str], &[&str]); 16] = [
+            ("every entry decoded (`check`)", &["check"], &[]),
+            ("`report`, as people type it", &["report"], &[]),
+            ("`report --by variable --json`", &["report"], &["--by", "variable", "--json"]),
+            ("`report --by function --json`", &["report"], &["--by", "function", "--json"]),
+            ("`report --by line --json`", &["report"], &["--by", "line", "--json"]),
+            ("`report --by type --json`", &["report"], &["--by", "type", "--json"]),
+            ("`report --by field --json`", &["report"], &["--by", "field", "--json"]),
+            ("`report --by stack --json`", &["report"], &["--by", "stack", "--json"]),
+            ("`flame`", &flame, &[]),
+            ("`layout --json`", &["layout"], &["--json"]),
+            ("`cache --json`, three levels", &["cache"], &["--json"]),
+            ("`cache --sweep --json`", &["cache"], &["--sweep", "--json"]),
+            ("`lines --json`", &["lines"], &["--json"]),
+            ("`errors --json`", &["errors"], &["--json"]),
+            ("`race --json`", &["race"], &["--json"]),
+            ("`taint --json`", &["taint"], &["--json"]),
+        ];
+        for (name, command, options) in questions {
+            let mut row = vec![name.to_owned()];
+            for Recorded { trace, accesses, .. } in traces {
+                let cost = self.memtap(&[command, &[trace], options].concat())?;
+                row.push(cost.an_access(*accesses));
+            }
+            table.row(row);
+        }
+        table.print("### Reading");
+        Ok(())
+    }
+
+    /// From nothing to an answer, beside tools that answer while the program runs.
+    fn peers(&self, programs: &[(&str, &[&str])], traces: &[Recorded]) -> Result<()> {
+        let names: Vec<&str> = programs.iter().map(|(name, _)| *name).collect();
+        let mut table = Table::new(&[&["ns an access, processor time / by the clock"], &names[..]].concat());
+        let record = traces.iter().map(|recorded| recorded.record.an_access(recorded.accesses));
+        table.row(std::iter::once("`record`".to_owned()).chain(record).collect());
+        let mut first = vec!["`record` and `report --by variable`".to_owned()];
+        for Recorded { trace, record, accesses } in traces {
+            let report = self.memtap(&["report", trace, "--by", "variable"])?;
+            let together = Cost { cpu: record.cpu + report.cpu, wall: record.wall + report.wall };
+            first.push(together.an_access(*accesses));
+        }
+        table.row(first);
+        for tool in ["dhat", "cachegrind", "memcheck", "callgrind"] {
+            let (tool_option, log) =
+                (format!("--tool={tool}"), format!("--log-file={}", self.path("valgrind.log")));
+            let out = match tool {
+                "memcheck" => "--leak-check=full".to_owned(),
+                _ => format!("--{tool}-out-file={}", self.path(tool)),
+            };
+            let mut row = vec![tool.to_owned()];
+            for ((_, line), recorded) in programs.iter().zip(traces) {
+                let cost = self.cost(&[&["valgrind", &*tool_option, &out, &log], *line].concat())?;
+                row.push(cost.an_access(recorded.accesses));
+            }
+            table.row(row);
+        }
+        table.print("### From the start to the first answer, beside Valgrind's tools");
         Ok(())
     }
 

@@ -329,7 +329,7 @@ fn file(dir: &Path, name: &str, bytes: &[u8]) -> Result<String> {
 }
 
 /// A source as the compiler proper reads it: that many functions with a loop and a switch each.
-fn functions(count: usize) -> String {
+pub(crate) fn functions(count: usize) -> String {
     let one = |number: usize| {
         format!(
             "int f{number}(int *a, int n)\n{{\n    int s = {number};\n    for (int i = 0; i < n; i++)\n        switch (a[i] % 5) {{\n        \

@@ -14,7 +14,7 @@ pub(crate) fn build(name: &str) -> Result<String> {
 
 /// Builds a program of `benches/workloads` and returns its path.
 pub(crate) fn build_workload(name: &str) -> Result<String> {
-    compile(name, &format!("benches/workloads/{name}.c"), &["-lm"])
+    compile(name, &format!("benches/workloads/{name}.c"), &["-lm", "-g", "-pthread"])
 }
 
 /// Builds a program of `benches/workloads` in C++ and returns its path.
