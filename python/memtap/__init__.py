@@ -43,5 +43,5 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 def open(path: Path, *, symbols: Sequence[Path] = ()) -> Trace:
-    """Open a trace. Files that its names come from are looked for in the directories ``symbols``, too."""
+    """Open a trace by its path, or by its address in an object store. Files that its names come from are looked for in the directories ``symbols``, too."""
     return Trace(path, symbols=list(symbols))

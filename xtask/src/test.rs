@@ -45,7 +45,8 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// The query wing: its crates are no default members, so that nobody builds two hundred more who does not ask in SQL.
-const QUERY: [&str; 4] = ["-p", "memtap-arrow", "-p", "memtap-sql"];
+const QUERY: [&str; 6] = ["-p", "memtap-arrow", "-p", "memtap-sql", "-p", "object-traces"];
+const QUERY_TESTS: [&str; 3] = ["--lib", "--bins", "--tests"];
 /// What Python loads, which can't be tested without it.
 const PYTHON: [&str; 2] = ["-p", "memtap-python"];
 
@@ -67,7 +68,8 @@ pub(crate) fn run_query() -> Result<()> {
             "build",
             Box::new(|| {
                 shell::run(&["cargo", "build", "--bins", "--lib"])?;
-                of_query(&["build"], &[])?;
+                // The program comes with its tests: built by itself it would be built twice, since tests unwind and programs do not.
+                of_query(&["test", "--no-run"], &QUERY_TESTS)?;
                 python::build()
             }),
         ),
@@ -77,7 +79,7 @@ pub(crate) fn run_query() -> Result<()> {
                 of_query(&["clippy"], &[&PYTHON[..], &["--all-targets", "--", "-D", "warnings"]].concat())
             }),
         ),
-        ("tests", Box::new(|| of_query(&["test"], &["--lib", "--bins", "--tests", "--no-fail-fast"]))),
+        ("tests", Box::new(|| of_query(&["test", "--no-fail-fast"], &QUERY_TESTS))),
         ("doc tests", Box::new(|| shell::run(&["cargo", "test", "-p", "memtap-arrow", "--doc"]))),
         ("python", Box::new(python::test)),
         ("documentation", Box::new(|| document(&[&QUERY[..], &PYTHON].concat()))),

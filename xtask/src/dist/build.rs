@@ -25,6 +25,9 @@ pub(super) const CRATES: [&str; 7] = [
     "rtvm-preload",
 ];
 
+/// What is left out of a plain build.
+pub(super) const FEATURES: &str = "memtap/object-stores";
+
 /// Builds them with that profile, and says where they are.
 pub(super) fn run(profile: &str) -> Result<PathBuf> {
     let mut command =
@@ -33,6 +36,7 @@ pub(super) fn run(profile: &str) -> Result<PathBuf> {
         command.args(["-p", name]);
     }
     if profile == "dist" {
+        command.args(["--features", FEATURES]);
         // No path of this machine in what others get, and the same bytes wherever it is built.
         let places = [(shell::repository(), "/memtap"), (cargo_home()?, "/cargo")];
         let text = |path: &Path| -> Result<String> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::build::{CRATES, cargo_home};
+use super::build::{CRATES, FEATURES, cargo_home};
 use crate::shell;
 
 /// How names of files with terms begin.
@@ -95,6 +95,7 @@ fn linked() -> Result<Vec<Dependency>> {
     for name in CRATES {
         tree.args(["-p", name]);
     }
+    tree.args(["--features", FEATURES]);
     let lines = shell::output(&mut tree)?;
     let mut all = Vec::new();
     for line in lines.lines().filter(|line| !line.trim().is_empty()) {

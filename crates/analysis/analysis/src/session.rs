@@ -56,9 +56,16 @@ impl Session {
     /// # Errors
     /// Where it can't be read or is none.
     pub fn open_with(path: &Path, symbols: &[PathBuf]) -> Result<Self, Error> {
-        let trace = Trace::open(path)?;
+        Self::of(Trace::open(path)?, symbols)
+    }
+
+    /// The same of an open trace.
+    ///
+    /// # Errors
+    /// Where it can't be read.
+    pub fn of(trace: Trace, symbols: &[PathBuf]) -> Result<Self, Error> {
         let mut symbol_roots = symbols.to_vec();
-        symbol_roots.push(Self::archive_of(path));
+        symbol_roots.push(Self::archive_of(trace.path()));
         let store = ModuleStore::new(SearchPath { symbol_roots, ..SearchPath::default() });
         for module in trace.modules()? {
             // A build id that is no hexadecimal number checks nothing.

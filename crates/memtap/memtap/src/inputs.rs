@@ -23,18 +23,32 @@ pub(crate) fn look_in(directories: Vec<PathBuf>) {
     let _first = SYMBOLS.set(directories);
 }
 
-/// Opens a trace.
+/// Opens a trace, by its path or its address in an object store.
 pub(crate) fn trace(path: &Path) -> Result<Trace> {
-    let trace = Trace::open(path)?;
+    let trace = open(path)?;
     remember(&trace);
     Ok(trace)
 }
 
+#[cfg(feature = "object-stores")]
+fn open(path: &Path) -> Result<Trace> {
+    Ok(object_traces::open(path)?)
+}
+
+#[cfg(not(feature = "object-stores"))]
+fn open(path: &Path) -> Result<Trace> {
+    if path.to_str().is_some_and(|path| path.contains("://")) && !path.exists() {
+        bail!(
+            "{}: this memtap was built without object stores; the packages have them, and cargo build --features object-stores",
+            path.display()
+        );
+    }
+    Ok(Trace::open(path)?)
+}
+
 /// Opens a trace with what its names need.
 pub(crate) fn session(path: &Path) -> Result<Session> {
-    let session = Session::open_with(path, SYMBOLS.get().map_or(&[], Vec::as_slice))?;
-    remember(session.trace());
-    Ok(session)
+    Ok(Session::of(trace(path)?, SYMBOLS.get().map_or(&[], Vec::as_slice))?)
 }
 
 /// The same, of a program: a machine's trace has none of what `command` looks at.

@@ -42,12 +42,13 @@ pub struct TraceTables {
 }
 
 impl TraceTables {
-    /// Opens a trace. Files that its names come from are looked for in these directories, too.
+    /// Opens a trace by its path, or by its address in an object store. Files that its names come from are looked for in these directories,
+    /// too.
     ///
     /// # Errors
     /// Where it can't be read or is none.
     pub fn open(path: &Path, symbols: &[PathBuf]) -> Result<Self, Error> {
-        Ok(Self { session: Session::open_with(path, symbols)? })
+        Ok(Self { session: Session::of(object_traces::open(path)?, symbols)? })
     }
 
     /// The trace and its names.

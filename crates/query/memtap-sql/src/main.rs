@@ -49,9 +49,10 @@ struct Args {
     strict: bool,
 }
 
-/// The traces and the query of a command line: the last word is a query unless a file has that name.
+/// The traces and the query of a command line: the last word is a query unless a file has that name, or it is the address of an object.
 fn divide(mut words: Vec<String>) -> (Vec<PathBuf>, Option<String>) {
-    let is_query = words.len() > 1 && words.last().is_some_and(|last| !Path::new(last).exists());
+    let is_trace = |word: &String| object_traces::is_address(Path::new(word)) || Path::new(word).exists();
+    let is_query = words.len() > 1 && words.last().is_some_and(|last| !is_trace(last));
     let query = if is_query { words.pop() } else { None };
     (words.into_iter().map(PathBuf::from).collect(), query)
 }
@@ -116,5 +117,8 @@ mod tests {
         assert_eq!((files.len(), query.as_deref()), (1, Some("SELECT 1")));
         assert_eq!(divide(words(&["a.memtap", env!("CARGO_MANIFEST_DIR")])).1, None);
         assert_eq!(divide(words(&["no file"])).1, None);
+        assert_eq!(divide(words(&["s3://bucket/a.memtap", "s3://bucket/b.memtap"])).1, None);
+        let (_, query) = divide(words(&["s3://bucket/a.memtap", "SELECT 's3://'"]));
+        assert_eq!(query.as_deref(), Some("SELECT 's3://'"));
     }
 }

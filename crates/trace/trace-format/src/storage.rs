@@ -1,6 +1,11 @@
 //! What a trace is written to and read from. Traits, so that tests can make any operation fail.
 
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
 
 /// The bytes of a trace to read. Several threads read at once.
 pub trait TraceSource: Send + Sync {
@@ -8,6 +13,49 @@ pub trait TraceSource: Send + Sync {
     fn len_bytes(&self) -> io::Result<u64>;
     /// Fills `bytes` from `offset` on, which the length allows.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
+
+    /// What lies beside these bytes, under their name with a suffix; `None` where nothing does, and of bytes without a name.
+    fn beside(&self, suffix: &str) -> io::Result<Option<Box<dyn TraceSource>>> {
+        let _ = suffix;
+        Ok(None)
+    }
+}
+
+/// A file that is known by its path.
+#[derive(Debug)]
+pub(crate) struct NamedFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl NamedFile {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// Where it can't be opened.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: File::open(path)?, path: path.into() })
+    }
+}
+
+impl TraceSource for NamedFile {
+    fn len_bytes(&self) -> io::Result<u64> {
+        self.file.len_bytes()
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        TraceSource::read_at(&self.file, offset, bytes)
+    }
+
+    fn beside(&self, suffix: &str) -> io::Result<Option<Box<dyn TraceSource>>> {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(suffix);
+        match Self::open(Path::new(&name)) {
+            Ok(file) => Ok(Some(Box::new(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 impl TraceSource for File {

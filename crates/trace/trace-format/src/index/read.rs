@@ -1,6 +1,6 @@
 //! An index that is there: finding it, believing it or not, and asking it.
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -13,7 +13,9 @@ use super::{
     cells::lines_between,
     entry::{ENTRY_BYTES, IndexedFrame, PAGE_SHIFT},
 };
-use crate::{Damage, Filter, KindSet, StreamKind, Trace, reader::Stream, reader::TraceData};
+use crate::{
+    Damage, Encoders, Filter, KindSet, Limits, StreamKind, Trace, reader::Stream, reader::TraceData,
+};
 
 /// Lines of a page.
 const LINES: u64 = 64;
@@ -57,8 +59,6 @@ pub(crate) struct LoadedCells {
 /// Where the index of a trace is looked for, once, by whoever needs it first.
 #[derive(Debug, Default)]
 pub(crate) struct IndexPlace {
-    /// Of a trace that is a file.
-    pub(crate) of_file: bool,
     loaded: OnceLock<Option<LoadedCells>>,
 }
 
@@ -108,14 +108,16 @@ impl PageIndex {
     /// # Errors
     /// Says why there is none.
     pub fn open(trace: &Trace) -> Result<Self, NoIndex> {
-        Self::open_beside(trace.inner(), &Self::path(trace.path()))
+        Self::open_beside(trace.inner())
     }
 
-    fn open_beside(trace: &TraceData, path: &Path) -> Result<Self, NoIndex> {
-        if !path.exists() {
-            return Err(NoIndex::Absent);
-        }
-        Self::of(trace, Trace::open(path).map_err(|error| NoIndex::Damaged(error.to_string()))?)
+    fn open_beside(trace: &TraceData) -> Result<Self, NoIndex> {
+        let unreadable = |error: &dyn Display| NoIndex::Damaged(error.to_string());
+        let source = trace.file.beside(SUFFIX).map_err(|error| unreadable(&error))?;
+        let path = Self::path(&trace.file.path);
+        let open = |source| Trace::open_on(source, path, Encoders::default(), Limits::default());
+        let file = source.map(open).ok_or(NoIndex::Absent)?;
+        Self::of(trace, file.map_err(|error| unreadable(&error))?)
     }
 
     /// Takes an open file for the index of a trace.
@@ -277,13 +279,10 @@ impl IndexPlace {
         place: usize,
         filter: &Filter,
     ) -> bool {
-        if filter.addresses.is_empty() || !self.of_file {
+        if filter.addresses.is_empty() {
             return true;
         }
-        let loaded = self.loaded.get_or_init(|| {
-            let index = PageIndex::open_beside(trace, &PageIndex::path(&trace.file.path));
-            index.and_then(PageIndex::load).ok()
-        });
+        let loaded = self.loaded.get_or_init(|| PageIndex::open_beside(trace).and_then(PageIndex::load).ok());
         let Some(loaded) = loaded else { return true };
         let first = loaded.frames.partition_point(|frame| frame.stream < stream.number);
         match loaded.frames.get(first + place) {

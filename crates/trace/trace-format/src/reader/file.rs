@@ -126,6 +126,11 @@ impl TraceFile {
         })
     }
 
+    /// What lies beside the file under its name with a suffix.
+    pub(crate) fn beside(&self, suffix: &str) -> io::Result<Option<Box<dyn TraceSource>>> {
+        self.source.beside(suffix)
+    }
+
     fn read_exact(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
         self.source.read_at(offset, bytes).map_err(|source| Error::Io {
             path: self.path.clone(),

@@ -1,6 +1,6 @@
 //! An open trace: its streams, and what is known of the session.
 
-use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use memref::{ProcessId, ThreadId};
 use xxhash_rust::xxh3::xxh3_64;
@@ -15,6 +15,7 @@ use super::{
 use crate::{
     Bounds, Encoders, Error, Guid, MAX_THREADS, ProcessRecord, StreamDescription, StreamKind, ThreadRecord,
     TraceSource, directory::FrameRef, file_header::FileHeader, frame::FrameKind, index::IndexPlace,
+    storage::NamedFile,
 };
 
 /// What all cursors of a trace share; nothing in it changes.
@@ -95,12 +96,8 @@ impl Trace {
     pub fn open_with(path: impl AsRef<Path>, encoders: Encoders) -> Result<Self, Error> {
         let path = path.as_ref();
         let failed = |source| Error::Io { path: path.into(), operation: "open the file", offset: 0, source };
-        let mut trace =
-            Self::open_on(Box::new(File::open(path).map_err(failed)?), path, encoders, Limits::default())?;
-        if let Some(inner) = Arc::get_mut(&mut trace.inner) {
-            inner.index.of_file = true;
-        }
-        Ok(trace)
+        let file = NamedFile::open(path).map_err(failed)?;
+        Self::open_on(Box::new(file), path, encoders, Limits::default())
     }
 
     /// As [`Self::open_with`], from anything that holds the bytes; `path` is what errors call it. Frames that want more than
