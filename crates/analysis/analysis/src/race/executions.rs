@@ -82,7 +82,7 @@ impl PlainPages {
     const SLOTS: usize = 1024;
 
     fn slot(addr: VirtAddr) -> usize {
-        (addr.0 >> VirtAddr::PAGE_SHIFT) as usize % Self::SLOTS
+        addr.page_number() as usize % Self::SLOTS
     }
 
     #[inline]

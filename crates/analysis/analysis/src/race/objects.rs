@@ -20,12 +20,12 @@ pub(super) struct Objects {
 
 impl Objects {
     pub(super) fn get(&self, addr: VirtAddr) -> Option<&Object> {
-        self.pages.get(&page_of(addr))?.get(&addr)
+        self.pages.get(&addr.page_number())?.get(&addr)
     }
 
     /// The object at an address, to which nothing was given up where it is new.
     pub(super) fn at(&mut self, addr: VirtAddr) -> &mut Object {
-        self.pages.entry(page_of(addr)).or_default().entry(addr).or_default()
+        self.pages.entry(addr.page_number()).or_default().entry(addr).or_default()
     }
 
     /// Forgets the objects that begin in these bytes.
@@ -34,12 +34,13 @@ impl Objects {
             return;
         }
         let last = VirtAddr(addr.0.saturating_add(len - 1));
-        let (first_page, last_page) = (page_of(addr), page_of(last));
+        let (first_page, last_page) = (addr.page_number(), last.page_number());
+        let is_kept = |object: &VirtAddr| *object < addr || last < *object;
         // A mapping may have more pages than there are pages with objects.
         if last_page - first_page >= self.pages.len() as u64 {
             self.pages.retain(|&page, objects| {
                 if first_page <= page && page <= last_page {
-                    objects.retain(|object, _| *object < addr || last < *object);
+                    objects.retain(|object, _| is_kept(object));
                 }
                 !objects.is_empty()
             });
@@ -47,17 +48,13 @@ impl Objects {
         }
         for page in first_page..=last_page {
             if let Some(objects) = self.pages.get_mut(&page) {
-                objects.retain(|object, _| *object < addr || last < *object);
+                objects.retain(|object, _| is_kept(object));
                 if objects.is_empty() {
                     self.pages.remove(&page);
                 }
             }
         }
     }
-}
-
-fn page_of(addr: VirtAddr) -> u64 {
-    addr.0 >> VirtAddr::PAGE_SHIFT
 }
 
 #[cfg(test)]
