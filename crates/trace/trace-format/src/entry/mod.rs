@@ -39,12 +39,19 @@ pub(crate) trait StreamEntry: Sized + Clone {
     }
 }
 
+/// The entries in decoded bytes, one after the other.
+pub(crate) fn entries_of<E: StreamEntry>(bytes: &[u8]) -> impl Iterator<Item = Result<E, Corrupt>> {
+    bytes.chunks_exact(E::KIND.entry_bytes()).map(|entry| {
+        let entry = E::get(&mut ByteReader::new(entry));
+        entry.ok_or(Corrupt("an entry has a number that stands for nothing"))
+    })
+}
+
 /// Appends the entries in decoded bytes.
 pub(crate) fn entries<E: StreamEntry>(bytes: &[u8], out: &mut Vec<E>) -> Result<(), Corrupt> {
     out.reserve(bytes.len() / E::KIND.entry_bytes());
-    for entry in bytes.chunks_exact(E::KIND.entry_bytes()) {
-        let entry = E::get(&mut ByteReader::new(entry));
-        out.push(entry.ok_or(Corrupt("an entry has a number that stands for nothing"))?);
+    for entry in entries_of(bytes) {
+        out.push(entry?);
     }
     Ok(())
 }

@@ -246,12 +246,11 @@ impl StreamCheck<'_> {
         bounds: &Bounds,
         check: impl Fn(&mut Self, &E) -> Result<(), FrameError>,
     ) -> Result<(), FrameError> {
-        let mut entries = Vec::<E>::new();
-        entry::entries(bytes, &mut entries).map_err(|corrupt| FrameError::Damaged(corrupt.0))?;
         let mut seen = Bounds::NONE;
-        for entry in &entries {
+        for entry in entry::entries_of::<E>(bytes) {
+            let entry = entry.map_err(|corrupt| FrameError::Damaged(corrupt.0))?;
             entry.bound(&mut seen);
-            check(self, entry)?;
+            check(self, &entry)?;
         }
         if bounds.hold(&seen) {
             Ok(())
