@@ -15,6 +15,13 @@ pub(crate) struct Trace {
     tables: TraceTables,
 }
 
+/// Where a trace is.
+#[derive(IntoPyObject)]
+enum Place {
+    File(PathBuf),
+    Address(String),
+}
+
 #[pymethods]
 impl Trace {
     /// Opens a trace. Files that its names come from are looked for in the directories `symbols`, too.
@@ -25,10 +32,13 @@ impl Trace {
         Ok(Self { tables })
     }
 
-    /// The file.
+    /// The file, or the address of the object: as a path that would lose a slash.
     #[getter]
-    fn path(&self) -> PathBuf {
-        self.tables.path().to_owned()
+    fn path(&self) -> Place {
+        match self.tables.address() {
+            Some(address) => Place::Address(address.to_owned()),
+            None => Place::File(self.tables.path().to_owned()),
+        }
     }
 
     /// The names of its tables.

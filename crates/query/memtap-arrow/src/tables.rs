@@ -61,6 +61,11 @@ impl TraceTables {
         self.session.trace().path()
     }
 
+    /// Its address, where it is in an object store.
+    pub fn address(&self) -> Option<&str> {
+        self.path().to_str().filter(|_| object_traces::is_address(self.path()))
+    }
+
     /// What is missing of the recording and of what was read so far.
     pub fn problems(&self) -> Problems {
         let trace = self.session.trace();

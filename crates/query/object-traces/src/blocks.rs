@@ -16,7 +16,7 @@ pub(crate) enum Block {
     /// Somebody asked for it.
     Fetching,
     Ready(Bytes),
-    /// It can't be had; whoever asked for it is told, and it may be asked for again.
+    /// It can't be had; whoever waits for it is told, and who comes later asks again.
     Failed(String),
 }
 
@@ -75,7 +75,8 @@ impl Blocks {
     }
 
     fn is_absent(&self, number: u64) -> bool {
-        number < self.count && !self.kept.contains_key(&number)
+        let is_kept = |kept: &Kept| !matches!(kept.block, Block::Failed(_));
+        number < self.count && !self.kept.get(&number).is_some_and(is_kept)
     }
 
     /// A block has come, or can't.
@@ -84,17 +85,12 @@ impl Blocks {
         let used = self.uses;
         self.kept.insert(number, Kept { block, used });
         while self.kept.len() > MOST_KEPT {
-            let ready = self.kept.iter().filter(|(_, kept)| matches!(kept.block, Block::Ready(_)));
-            let Some(oldest) = ready.min_by_key(|(_, kept)| kept.used).map(|(number, _)| *number) else {
+            let come = self.kept.iter().filter(|(_, kept)| !matches!(kept.block, Block::Fetching));
+            let Some(oldest) = come.min_by_key(|(_, kept)| kept.used).map(|(number, _)| *number) else {
                 break;
             };
             self.kept.remove(&oldest);
         }
-    }
-
-    /// Forgets a block, so that it is asked for again.
-    pub(crate) fn forget(&mut self, number: u64) {
-        self.kept.remove(&number);
     }
 }
 
@@ -137,6 +133,16 @@ mod tests {
         let mut blocks = Blocks::new(3 * BLOCK_BYTES);
         assert_eq!(fetch(&mut blocks, 0, 1), [(0, 1)]);
         assert_eq!(fetch(&mut blocks, 2, 2), [(2, 2)]);
+    }
+
+    #[test]
+    fn what_failed_is_asked_for_again() {
+        let mut blocks = Blocks::new(10 * BLOCK_BYTES);
+        assert_eq!(blocks.wanted(3, 3), [(3, 3)]);
+        assert_eq!(blocks.wanted(3, 3), [], "it is on its way");
+        blocks.put(3, Block::Failed("busy".to_owned()));
+        assert!(matches!(blocks.get(3), Some(Block::Failed(_))));
+        assert_eq!(blocks.wanted(3, 3), [(3, 3)]);
     }
 
     #[test]

@@ -140,11 +140,7 @@ impl Object {
         loop {
             match blocks.get(number) {
                 Some(Block::Ready(bytes)) => return Ok(bytes.clone()),
-                Some(Block::Failed(words)) => {
-                    let error = io::Error::other(words.clone());
-                    blocks.forget(number);
-                    return Err(error);
-                }
+                Some(Block::Failed(words)) => return Err(io::Error::other(words.clone())),
                 Some(Block::Fetching) => {
                     blocks = self.changed.wait(blocks).unwrap_or_else(PoisonError::into_inner);
                 }

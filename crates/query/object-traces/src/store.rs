@@ -41,6 +41,12 @@ pub(crate) fn find(address: &str) -> Result<Place, String> {
         )
     })?;
     let path = Path::parse(path).map_err(|error| format!("is no address of an object: {error}"))?;
+    if let (ObjectStoreScheme::Http, Some(_)) = (&scheme, url.query()) {
+        return Err(
+            "has a question mark: signed addresses are not read; give the store's own, s3:// for example"
+                .to_owned(),
+        );
+    }
     let client = ClientOptions::new().with_connect_timeout(CONNECT_TIMEOUT).with_timeout(TIMEOUT);
     let store: Result<Arc<dyn ObjectStore>, object_store::Error> = match scheme {
         ObjectStoreScheme::AmazonS3 => {

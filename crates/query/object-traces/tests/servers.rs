@@ -202,6 +202,7 @@ fn what_can_t_be_had_is_one_line() {
         (nobody, "refused"),
         ("ftp://example.org/run.memtap".to_owned(), "ftp:// is no store that memtap knows"),
         ("file:///run.memtap".to_owned(), "give the path of a file"),
+        ("https://example.org/run.memtap?signature=a".to_owned(), "signed addresses are not read"),
     ] {
         let error = open(Path::new(&address)).expect_err("it can't be had");
         let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
