@@ -1,6 +1,8 @@
 """Tables in whatever reads Arrow have the figures of the command line."""
 
+import http.server
 import subprocess
+import threading
 
 import duckdb
 import pandas
@@ -173,3 +175,53 @@ def test_a_damaged_frame_is_told_and_the_rest_is_read(trace, tmp_path):
             assert cut.problems() or polars.DataFrame(cut.gaps).height > 0, place
     # Most of the file is accesses and what their blocks are.
     assert shorter > 0
+
+
+def test_a_catalogue_is_read_without_memtap(trace, stat, tmp_path):
+    runs = tmp_path / "runs"
+    added = subprocess.run([command(), "catalogue", "add", runs, trace.path], capture_output=True, text=True)
+    assert (added.returncode, added.stderr) == (0, f"memtap: {runs}: 1 added\n")
+    query = f"SELECT run, loads, stores, threads FROM '{runs}/runs/*.parquet'"
+    [(run, *figures)] = duckdb.sql(query).fetchall()
+    assert figures == [stat["loads"], stat["stores"], stat["threads"]]
+    variables = polars.read_parquet(f"{runs}/variables/*.parquet")
+    assert set(variables["run"]) == {run}
+    assert variables["loads"].sum() == polars.DataFrame(trace.variables)["loads"].sum()
+
+
+def test_a_trace_is_read_from_a_web_server(trace, stat):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        """A file by ranges, which Python's own handler does not know."""
+
+        def do_HEAD(self):
+            self.answer(200, trace_bytes, is_sent=False)
+
+        def do_GET(self):
+            first, last = self.headers["range"].removeprefix("bytes=").split("-")
+            self.answer(206, trace_bytes[int(first) : int(last) + 1], f"bytes {first}-{last}/{len(trace_bytes)}")
+
+        def answer(self, status, part, told=None, is_sent=True):
+            if self.path != "/cells.memtap":
+                status, part = 404, b""
+            self.send_response(status)
+            self.send_header("content-length", str(len(part)))
+            self.send_header("last-modified", "Sat, 28 Nov 2026 00:00:00 GMT")
+            if told:
+                self.send_header("content-range", told)
+            self.end_headers()
+            if is_sent:
+                self.wfile.write(part)
+
+        def log_message(self, *_):
+            pass
+
+    trace_bytes = trace.path.read_bytes()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}/cells.memtap"
+    there = memtap.open(address)
+    assert there.path == address
+    assert polars.DataFrame(there.variables).equals(polars.DataFrame(trace.variables))
+    with pytest.raises(memtap.MemtapError, match="there is no such object"):
+        memtap.open(address + "s")
+    server.shutdown()

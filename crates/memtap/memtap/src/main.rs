@@ -13,6 +13,7 @@ mod cmd {
     pub(crate) mod analysis_args;
     pub(crate) mod archive;
     pub(crate) mod cache;
+    pub(crate) mod catalogue;
     pub(crate) mod check;
     pub(crate) mod completions;
     pub(crate) mod copy;
@@ -153,6 +154,7 @@ enum Command {
     Flame(cmd::flame::Args),
     Export(cmd::export::Args),
     Sql(cmd::sql::Args),
+    Catalogue(cmd::catalogue::Args),
     Memory(cmd::memory::Args),
     Archive(cmd::archive::Args),
     Check(cmd::check::Args),
@@ -199,6 +201,7 @@ fn main() -> ExitCode {
         Command::Flame(args) => cmd::flame::run(&args),
         Command::Export(args) => cmd::export::run(&args, &symbols, strict),
         Command::Sql(args) => cmd::sql::run(&args, &symbols, strict),
+        Command::Catalogue(args) => cmd::catalogue::run(&args, &symbols),
         Command::Memory(args) => cmd::memory::run(&args),
         Command::Archive(args) => cmd::archive::run(&args),
         Command::Check(args) => cmd::check::run(&args),

@@ -2,9 +2,11 @@
 //!
 //! A binary of its own, which `memtap` finds beside itself, so that only those who ask in SQL build two hundred crates more. The
 //! tables are given to DataFusion by `provider`, which pushes what can be pushed into the reading (`filters`); `plan` is the scan
-//! in its plans; `functions` are those that memtap adds. `output` writes what comes out, `prompt` asks for queries.
+//! in its plans; `functions` are those that memtap adds. `output` writes what comes out, `prompt` asks for queries. `catalogue` is
+//! `memtap catalogue`: the same for what many traces say of themselves.
 #![forbid(unsafe_code)]
 
+mod catalogue;
 mod filters;
 mod functions;
 mod output;
@@ -19,7 +21,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Parser;
 
-use self::output::{OutputFormat, Writer};
+use self::output::OutputArgs;
 use self::session::SqlSession;
 
 /// Ask traces in SQL
@@ -32,15 +34,8 @@ struct Args {
     /// The traces, and the query after them
     #[arg(required = true, value_name = "FILE... [QUERY]")]
     words: Vec<String>,
-    /// How the rows are written
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "table")]
-    format: OutputFormat,
-    /// The file to write; needed for parquet
-    #[arg(short, long, value_name = "OUT")]
-    output: Option<PathBuf>,
-    /// Replace the output if it exists
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    output: OutputArgs,
     /// Look for the files that the traces' names come from in this directory, too (may be given several times)
     #[arg(long, value_name = "DIR")]
     symbols: Vec<PathBuf>,
@@ -58,7 +53,12 @@ fn divide(mut words: Vec<String>) -> (Vec<PathBuf>, Option<String>) {
 }
 
 fn main() -> ExitCode {
-    match run(Args::parse()) {
+    let words: Vec<_> = std::env::args_os().collect();
+    let done = match words.get(1).is_some_and(|word| word == catalogue::WORD) {
+        true => catalogue::run(&catalogue::Args::parse_from([&words[..1], &words[2..]].concat())),
+        false => run(Args::parse()),
+    };
+    match done {
         Ok(code) => code,
         Err(error) => {
             eprintln!("memtap: {}", error_line(&error));
@@ -82,21 +82,18 @@ fn error_line(error: &anyhow::Error) -> String {
 
 fn run(args: Args) -> Result<ExitCode> {
     let (files, query) = divide(args.words);
-    if args.format == OutputFormat::Parquet && args.output.is_none() {
-        bail!("parquet is binary, and no text for standard output; name a file with -o");
-    }
+    args.output.check()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let session = SqlSession::open(&files, &args.symbols)?;
     match query {
         Some(query) => {
-            let writer = Writer::create(args.format, args.output.as_deref(), args.force)?;
-            runtime.block_on(session.answer(&query, writer))?;
+            runtime.block_on(session.answer(&query, args.output.create()?))?;
         }
         None => {
-            if args.output.is_some() {
+            if args.output.path.is_some() {
                 bail!("-o is for one query; give it after the traces");
             }
-            prompt::ask(&session, &runtime, args.format)?;
+            prompt::ask(&session, &runtime, args.output.format)?;
         }
     }
     let problems = session.problems();

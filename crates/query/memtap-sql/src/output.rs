@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::csv;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
@@ -32,6 +32,34 @@ pub(crate) enum OutputFormat {
     Arrow,
     /// A Parquet file, with zstd
     Parquet,
+}
+
+/// What a command line says of the rows.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// How the rows are written
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "table")]
+    pub(crate) format: OutputFormat,
+    /// The file to write; needed for parquet
+    #[arg(short = 'o', long = "output", value_name = "OUT")]
+    pub(crate) path: Option<PathBuf>,
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+impl OutputArgs {
+    /// Says what can't be, before anything is read for it.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.format == OutputFormat::Parquet && self.path.is_none() {
+            bail!("parquet is binary, and no text for standard output; name a file with -o");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn create(&self) -> Result<Writer> {
+        Writer::create(self.format, self.path.as_deref(), self.force)
+    }
 }
 
 /// Where rows go: a file that is there whole or not at all, or standard output.

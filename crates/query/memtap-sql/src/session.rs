@@ -45,16 +45,9 @@ impl SqlSession {
     }
 
     /// Answers one query.
-    pub(crate) async fn answer(&self, query: &str, mut writer: Writer) -> Result<()> {
-        let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false);
-        let asked = self.context.sql_with_options(query, options).await;
-        let frame = asked.map_err(|error| in_words(&error))?;
-        let mut rows = frame.execute_stream().await.map_err(|error| in_words(&error))?;
-        writer.begin(rows.schema())?;
-        while let Some(batch) = rows.next().await {
-            writer.rows(&batch.map_err(|error| in_words(&error))?)?;
-        }
-        writer.finish()
+    pub(crate) async fn answer(&self, query: &str, writer: Writer) -> Result<()> {
+        let tables = TraceTable::ALL.map(TraceTable::name);
+        answer(&self.context, &tables, query, writer).await
     }
 
     /// What is missing of what was read.
@@ -69,8 +62,26 @@ impl SqlSession {
     }
 }
 
+/// Answers one query, which may only read, about tables of these names.
+pub(crate) async fn answer(
+    context: &SessionContext,
+    tables: &[&str],
+    query: &str,
+    mut writer: Writer,
+) -> Result<()> {
+    let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false);
+    let asked = context.sql_with_options(query, options).await;
+    let frame = asked.map_err(|error| in_words(&error, tables))?;
+    let mut rows = frame.execute_stream().await.map_err(|error| in_words(&error, tables))?;
+    writer.begin(rows.schema())?;
+    while let Some(batch) = rows.next().await {
+        writer.rows(&batch.map_err(|error| in_words(&error, tables))?)?;
+    }
+    writer.finish()
+}
+
 /// An error of a query in one line; tables and columns that there are none of with near ones.
-fn in_words(error: &DataFusionError) -> anyhow::Error {
+fn in_words(error: &DataFusionError, tables: &[&str]) -> anyhow::Error {
     let root = error.find_root();
     let text = root.strip_backtrace();
     // What stands before the first colon is the kind of the error.
@@ -78,7 +89,7 @@ fn in_words(error: &DataFusionError) -> anyhow::Error {
     let words = words.lines().collect::<Vec<_>>().join(" ");
     match missing_table(&words) {
         Some(missing) => {
-            let mut near: Vec<&str> = TraceTable::ALL.into_iter().map(TraceTable::name).collect();
+            let mut near = tables.to_vec();
             near.sort_by_key(|name| strsim::damerau_levenshtein(name, missing));
             anyhow!(
                 "there is no table {missing}; the nearest is {}, docs/tables.md has all",

@@ -1,6 +1,6 @@
 //! `memtap sql`: questions in SQL, which another binary answers: only those build it who ask.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -20,6 +20,13 @@ pub(crate) struct Args {
     /// The traces, and the query after them
     #[arg(required = true, value_name = "FILE... [QUERY]")]
     words: Vec<OsString>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// How the rows of an answer are written.
+#[derive(Debug, clap::Args)]
+pub(super) struct OutputArgs {
     /// How the rows are written [default: table]
     #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv", "arrow", "parquet"])]
     format: Option<String>,
@@ -31,14 +38,29 @@ pub(crate) struct Args {
     force: bool,
 }
 
+impl OutputArgs {
+    /// Gives them to the other binary.
+    pub(super) fn give(&self, command: &mut Command) {
+        if let Some(format) = &self.format {
+            command.arg("--format").arg(format);
+        }
+        if let Some(output) = &self.output {
+            command.arg("--output").arg(output);
+        }
+        command.args(self.force.then_some("--force"));
+    }
+}
+
 impl Args {
     /// A query whose rows become a Parquet file.
     pub(crate) fn parquet(file: &Path, query: &str, output: &Path, is_forced: bool) -> Self {
         Self {
             words: vec![file.into(), query.into()],
-            format: Some("parquet".to_owned()),
-            output: Some(output.to_owned()),
-            force: is_forced,
+            output: OutputArgs {
+                format: Some("parquet".to_owned()),
+                output: Some(output.to_owned()),
+                force: is_forced,
+            },
         }
     }
 }
@@ -51,21 +73,25 @@ fn places() -> Vec<PathBuf> {
     beside.into_iter().chain(on_path.collect::<Vec<_>>()).collect()
 }
 
+/// The other binary.
+pub(super) fn program() -> Result<PathBuf> {
+    match places().into_iter().find(|place| place.is_file()) {
+        Some(program) => Ok(program),
+        None => bail!(
+            "{PROGRAM} is neither beside memtap nor on PATH; build it with cargo build --release -p {PROGRAM}, and copy target/release/{PROGRAM} beside memtap"
+        ),
+    }
+}
+
 /// Becomes the other binary. `symbols` and `strict` are options that all commands have.
 pub(crate) fn run(args: &Args, symbols: &[PathBuf], strict: bool) -> Result<ExitCode> {
-    let Some(program) = places().into_iter().find(|place| place.is_file()) else {
-        bail!(
-            "{PROGRAM} is neither beside memtap nor on PATH; build it with cargo build --release -p {PROGRAM}, and copy target/release/{PROGRAM} beside memtap"
-        );
-    };
+    let program = program()?;
     let mut command = Command::new(&program);
-    let mut option = |name: &str, value: &OsStr| {
-        command.arg(name).arg(value);
-    };
-    args.format.iter().for_each(|format| option("--format", OsStr::new(format)));
-    args.output.iter().for_each(|output| option("--output", output.as_os_str()));
-    symbols.iter().for_each(|dir| option("--symbols", dir.as_os_str()));
-    command.args(args.force.then_some("--force")).args(strict.then_some("--strict"));
+    args.output.give(&mut command);
+    for dir in symbols {
+        command.arg("--symbols").arg(dir);
+    }
+    command.args(strict.then_some("--strict"));
     command.arg("--").args(&args.words);
     Err(command.exec()).with_context(|| format!("{}: can't be started", program.display()))
 }

@@ -1,0 +1,66 @@
+//! `memtap catalogue`: what many traces say of themselves, in one folder. The binary of `memtap sql` does it.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+use super::sql::{self, OutputArgs};
+
+/// Keep what many traces say of themselves in one folder, and ask it in SQL
+///
+/// The folder has Parquet files, which DuckDB, Spark and Trino read as they are: a row for each run, and the frames, pages and variables of all.
+/// docs/tables.md describes the tables. The binary memtap-sql does the work, which is looked for beside memtap and on PATH.
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Add traces; status 1 where one can't be added
+    Add {
+        /// The folder; it is made where there is none
+        dir: PathBuf,
+        /// The traces
+        #[arg(required = true, value_name = "FILE")]
+        traces: Vec<PathBuf>,
+        /// Add those anew that are in the catalogue already
+        #[arg(long)]
+        force: bool,
+    },
+    /// Ask the tables runs, frames, pages and variables
+    Query {
+        /// The folder
+        dir: PathBuf,
+        /// The query
+        query: String,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+}
+
+/// Becomes the other binary. `symbols` is an option that all commands have.
+pub(crate) fn run(args: &Args, symbols: &[PathBuf]) -> Result<ExitCode> {
+    let program = sql::program()?;
+    let mut command = Command::new(&program);
+    command.arg("--catalogue");
+    match &args.command {
+        Action::Add { dir, traces, force } => {
+            command.arg("add").args(force.then_some("--force"));
+            for dir in symbols {
+                command.arg("--symbols").arg(dir);
+            }
+            command.arg("--").arg(dir).args(traces);
+        }
+        Action::Query { dir, query, output } => {
+            command.arg("query");
+            output.give(&mut command);
+            command.arg("--").arg(dir).arg(query);
+        }
+    }
+    Err(command.exec()).with_context(|| format!("{}: can't be started", program.display()))
+}
