@@ -92,7 +92,8 @@ impl<C: FrameContent> FramesAhead<C> {
             }
             let Some(permit) = Permit::get() else { return };
             let (inner, stream, end) = (inner.clone(), stream.clone(), end(&frame));
-            let mut content = self.spare.pop().unwrap_or_default();
+            let unused = self.spare.iter().position(C::is_unused);
+            let mut content = unused.map_or_else(C::default, |place| self.spare.swap_remove(place));
             let decode = move || {
                 content.decode(&stream, &inner.file, &inner.encoders, &frame, end)?;
                 Ok(content)

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::sync::Arc;
 
 use memref::Access;
 
@@ -35,6 +36,11 @@ pub(crate) trait FrameContent: Debug + Default + Send + 'static {
 
     /// Whether there is memory in it to be used again.
     fn has_memory(&self) -> bool;
+
+    /// Whether nobody looks at it any more.
+    fn is_unused(&self) -> bool {
+        true
+    }
 }
 
 impl<E: Filtered> FrameContent for Vec<E> {
@@ -78,7 +84,8 @@ impl<E: Filtered> FrameContent for Vec<E> {
     }
 }
 
-impl FrameContent for ExecutedFrame {
+/// Shared with whoever looks at it after the cursor has gone on.
+impl FrameContent for Arc<ExecutedFrame> {
     type Entry = Access;
 
     fn decode(
@@ -89,7 +96,11 @@ impl FrameContent for ExecutedFrame {
         frame: &FrameRef,
         _end: Option<u64>,
     ) -> Result<(), FrameError> {
-        stream.decode_executions(file, encoders, frame, self)
+        // Its memory, unless somebody still looks at what is there.
+        let mut executed = Self::into_inner(std::mem::take(self)).unwrap_or_default();
+        let decoded = stream.decode_executions(file, encoders, frame, &mut executed);
+        *self = Self::new(executed);
+        decoded
     }
 
     /// Filters that choose among accesses are not asked for executions.
@@ -103,5 +114,9 @@ impl FrameContent for ExecutedFrame {
 
     fn has_memory(&self) -> bool {
         !self.is_empty()
+    }
+
+    fn is_unused(&self) -> bool {
+        Self::strong_count(self) == 1
     }
 }

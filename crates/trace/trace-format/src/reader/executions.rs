@@ -4,6 +4,7 @@
 //! that one come one by one.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use memref::{Access, Event};
 
@@ -18,8 +19,8 @@ use crate::{Error, ExecutedFrame, KindSet, StreamKind, encoder::number};
 /// Some events of a shard.
 #[derive(Debug)]
 pub enum ExecutionBatch<'a> {
-    /// A part of a frame's executions, without any other event between them.
-    Executions(&'a ExecutedFrame, Range<usize>),
+    /// A part of a frame's executions, without any other event between them. Who keeps the frame can look at them later.
+    Executions(&'a Arc<ExecutedFrame>, Range<usize>),
     /// Accesses of an execution that is cut by what comes after them.
     Accesses(&'a [Access]),
     /// One event that is no access.
@@ -56,7 +57,7 @@ impl Shard {
 #[derive(Debug)]
 pub struct ExecutionCursor {
     others: OtherEvents,
-    executions: MergedStream<ExecutedFrame>,
+    executions: MergedStream<Arc<ExecutedFrame>>,
     /// The accesses of an execution that is cut, and the next of them.
     cut: Vec<Access>,
     cut_at: usize,
