@@ -496,7 +496,7 @@ impl Stacks {
 
     /// The instruction `site` at `ip` writes its return address to `slot`.
     fn call(&mut self, at: &mut Moment<'_>, ip: VirtAddr, slot: VirtAddr, site: CodeId) -> ContextId {
-        let target = self.instructions.get(at.resolver, ip, site).target;
+        let target = self.instructions.get(at.resolver, ip, site).target(ip);
         let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else { return ContextId(0) };
         if running.go_to(at.resolver, slot) {
             running.now.context = self.contexts.root(EnteredBy::Stack);

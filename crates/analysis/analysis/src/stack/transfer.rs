@@ -32,8 +32,15 @@ pub(crate) struct Instructed {
     pub(super) is_named: bool,
     /// Whether it is one of the first of its function.
     pub(super) is_prologue: bool,
-    /// Where it calls, if it says so itself.
-    pub(super) target: Option<VirtAddr>,
+    /// How far from itself it calls, if it says so: a file may be mapped elsewhere in another process.
+    reach: Option<u64>,
+}
+
+impl Instructed {
+    /// Where the instruction calls, if it says so itself and is at `ip`.
+    pub(super) fn target(&self, ip: VirtAddr) -> Option<VirtAddr> {
+        self.reach.map(|reach| VirtAddr(ip.0.wrapping_add(reach)))
+    }
 }
 
 /// What is known of all instructions, by their numbers.
@@ -72,7 +79,8 @@ impl Instructions {
         let mut bytes = [0; MAX_INSTRUCTION_BYTES];
         let bytes = self.files.at(resolver, ip, &mut bytes);
         let (edge, target) = bytes.map_or((CallEdge::None, None), |bytes| edge(ip, bytes));
-        let known = Instructed { edge, function, is_named, is_prologue, target };
+        let reach = target.map(|target| target.0.wrapping_sub(ip.0));
+        let known = Instructed { edge, function, is_named, is_prologue, reach };
         let index = code.0 as usize;
         if index >= self.all.len() {
             self.all.resize(index + 1, None);
@@ -109,6 +117,21 @@ impl CallEdge {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_reaches_as_far_wherever_its_file_is_mapped() {
+        let known = |reach| Instructed {
+            edge: CallEdge::Call,
+            function: FunctionId(0),
+            is_named: true,
+            is_prologue: false,
+            reach,
+        };
+        let back = known(Some(0x1000_u64.wrapping_sub(0x3000)));
+        assert_eq!(back.target(VirtAddr(0x3000)), Some(VirtAddr(0x1000)));
+        assert_eq!(back.target(VirtAddr(0x7f00_0000_3000)), Some(VirtAddr(0x7f00_0000_1000)));
+        assert_eq!(known(None).target(VirtAddr(0x3000)), None);
+    }
 
     #[test]
     fn calls_and_returns_are_told_from_the_rest() {
