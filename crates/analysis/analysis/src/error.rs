@@ -13,6 +13,9 @@ pub enum Error {
     /// The result can't be written.
     #[error("the result can't be written: {0}")]
     Output(#[from] std::io::Error),
+    /// There are no more threads.
+    #[error("a thread to count with can't be started: {0}; --jobs 1 needs none")]
+    Thread(#[source] std::io::Error),
     /// The replay of real-time virtual memory can't be set up.
     #[error(transparent)]
     Realtime(#[from] rtvm::Error),

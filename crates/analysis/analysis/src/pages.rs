@@ -41,6 +41,16 @@ impl Pages {
         leaf[(number % LEAF as u64) as usize] += count;
     }
 
+    /// Adds counts of other accesses.
+    pub(crate) fn join(&mut self, other: Self) {
+        for (leaf, counts) in other.leaves {
+            let own = self.leaves.entry(leaf).or_insert_with(|| Box::new([Count::default(); LEAF]));
+            for (own, count) in own.iter_mut().zip(*counts) {
+                *own += count;
+            }
+        }
+    }
+
     /// The counts of one page.
     pub fn get(&self, process: ProcessId, page: VirtAddr) -> Count {
         let number = page.page_number();

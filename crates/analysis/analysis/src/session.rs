@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +22,13 @@ pub struct Session {
     regions: Arc<Vec<RegionEvent<String>>>,
     seen: Arc<ReadSoFar>,
     kept: Arc<Mutex<Vec<Arc<dyn Any + Send + Sync>>>>,
+    jobs: Option<NonZero<usize>>,
 }
+
+/// Whoever reads a trace for those who count keeps no more of them busy.
+const MOST_WORKERS: usize = 4;
+/// A trace with fewer accesses is counted before there are several who count.
+const FEW_ACCESSES: u64 = 1 << 22;
 
 /// What readers of a session have met so far. Written by replays, read by whoever shows progress: only numbers, so relaxed.
 #[derive(Debug, Default)]
@@ -84,7 +91,22 @@ impl Session {
             regions,
             seen: Arc::default(),
             kept: Arc::default(),
+            jobs: None,
         })
+    }
+
+    /// Has it counted by so many threads beside the one that reads; otherwise by one a core, where the trace is worth it.
+    pub fn with_jobs(self, jobs: Option<NonZero<usize>>) -> Self {
+        Self { jobs, ..self }
+    }
+
+    /// How many count it.
+    pub(crate) fn workers(&self) -> usize {
+        match self.jobs {
+            Some(jobs) => jobs.get(),
+            None if self.accesses() < FEW_ACCESSES => 1,
+            None => std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST_WORKERS),
+        }
     }
 
     /// The directory beside a trace that its symbols are archived in.

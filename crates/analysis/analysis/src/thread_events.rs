@@ -1,7 +1,9 @@
 //! The events of one thread, its accesses as executions where whoever counts them takes them so.
 
+use std::ops::Range;
+
 use memref::Event;
-use trace_format::{Batch, EventCursor, ExecutionBatch, ExecutionCursor};
+use trace_format::{Batch, EventCursor, ExecutedFrame, ExecutionBatch, ExecutionCursor};
 
 use crate::Error;
 
@@ -31,10 +33,12 @@ pub(crate) fn accesses_in(batch: &ExecutionBatch<'_>) -> u64 {
         ExecutionBatch::Accesses(accesses) => accesses.len() as u64,
         ExecutionBatch::Event(Event::Access(_)) => 1,
         ExecutionBatch::Event(_) => 0,
-        // Executions make about as many as those around them.
-        ExecutionBatch::Executions(frame, part) => {
-            let share = frame.accesses() as f64 / frame.len().max(1) as f64;
-            (share * part.len() as f64).round() as u64
-        }
+        ExecutionBatch::Executions(frame, part) => accesses_of(frame, part),
     }
+}
+
+/// How many accesses a part of a frame's executions makes, about: as many as those around them.
+pub(crate) fn accesses_of(frame: &ExecutedFrame, part: &Range<usize>) -> u64 {
+    let share = frame.accesses() as f64 / frame.len().max(1) as f64;
+    (share * part.len() as f64).round() as u64
 }

@@ -67,7 +67,7 @@ pub struct Variable {
     pub module: Option<Arc<str>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum VariableKey {
     /// Module and address.
     Static(u32, LinkAddr),
@@ -247,6 +247,19 @@ impl Names {
     /// A variable by its number.
     pub fn variable(&self, id: VariableId) -> Option<Arc<Variable>> {
         self.lock().variables.get(id.0 as usize).cloned()
+    }
+
+    /// Sorts numbers of variables by what they stand for, whichever was named first.
+    pub fn sort_variables(&self, numbers: &mut [u32]) {
+        let inner = self.lock();
+        let mut keys = vec![None; inner.variables.len()];
+        for (&key, &VariableId(number)) in &inner.variable_of {
+            let module = inner.variables.get(number as usize).and_then(|variable| variable.module.clone());
+            if let Some(place) = keys.get_mut(number as usize) {
+                *place = Some((module, key));
+            }
+        }
+        numbers.sort_by(|a, b| keys.get(*a as usize).cmp(&keys.get(*b as usize)));
     }
 
     /// All variables numbered so far, in the order of their numbers.

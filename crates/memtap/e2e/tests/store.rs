@@ -128,7 +128,7 @@ fn a_copy_is_cut_by_cycles_and_loses_streams() {
 }
 
 /// Analyses look at executions of blocks where a trace has them, and pass over what changes nothing. A copy by the encoder that keeps accesses
-/// has none.
+/// has none. Nor does it matter how many threads count.
 #[test]
 fn answers_about_executions_and_about_accesses_are_the_same() {
     let programs = [
@@ -155,9 +155,27 @@ fn answers_about_executions_and_about_accesses_are_the_same() {
         ("errors", &[]),
         ("cache", &[]),
     ];
+    let counts: [&[&str]; 11] = [
+        &["--by", "variable"],
+        &["--by", "variable", "--json"],
+        &["--by", "local", "--json"],
+        &["--by", "field", "--json"],
+        &["--by", "type", "--json"],
+        &["--by", "allocation", "--json"],
+        &["--by", "region", "--json"],
+        &["--by", "variable,function", "--json"],
+        &["--by", "field,line", "--json"],
+        &["--by", "page,variable", "--json"],
+        &["--by", "variable", "--json", "--thread", "0"],
+    ];
     let dir = tempfile::tempdir().expect("a temporary directory");
     for program in programs {
         let recording = program.record_by("translate");
+        for options in counts {
+            let [alone, divided] =
+                ["1", "3"].map(|jobs| recording.trace.ask("report", &[options, &["--jobs", jobs]].concat()));
+            assert_eq!(alone.out(), divided.out(), "report {options:?} of {:?}", program.command_line());
+        }
         let copy = dir.path().join("by-access.memtap");
         done(
             &["copy", "--force", text(&recording.trace.path), "-o", text(&copy), "--encoder", "access"],

@@ -1,6 +1,7 @@
 //! The traces that a command reads. Opened here and nowhere else, so that whatever a command does with them, what was
 //! damaged or missing on the way is told at its end.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -17,6 +18,14 @@ static OPENED: Mutex<Vec<Trace>> = Mutex::new(Vec::new());
 
 /// Directories with symbols; said once, before any command runs.
 static SYMBOLS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+
+/// How many threads count; said once, before any command runs.
+static JOBS: OnceLock<NonZero<usize>> = OnceLock::new();
+
+/// Has traces counted by so many threads.
+pub(crate) fn count_by(jobs: NonZero<usize>) {
+    let _first = JOBS.set(jobs);
+}
 
 /// Looks for the files that names come from in these directories, too.
 pub(crate) fn look_in(directories: Vec<PathBuf>) {
@@ -48,7 +57,8 @@ fn open(path: &Path) -> Result<Trace> {
 
 /// Opens a trace with what its names need.
 pub(crate) fn session(path: &Path) -> Result<Session> {
-    Ok(Session::of(trace(path)?, SYMBOLS.get().map_or(&[], Vec::as_slice))?)
+    let symbols = SYMBOLS.get().map_or(&[][..], Vec::as_slice);
+    Ok(Session::of(trace(path)?, symbols)?.with_jobs(JOBS.get().copied()))
 }
 
 /// The same, of a program: a machine's trace has none of what `command` looks at.

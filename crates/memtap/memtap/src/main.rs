@@ -138,6 +138,9 @@ struct Cli {
     /// times)
     #[arg(long, value_name = "DIR", global = true)]
     symbols: Vec<std::path::PathBuf>,
+    /// Have a trace counted by so many threads, where that can be divided [default: one a core, up to 4; 1 for a short trace]
+    #[arg(long, value_name = "N", global = true)]
+    jobs: Option<std::num::NonZero<usize>>,
     #[command(subcommand)]
     command: Command,
 }
@@ -188,8 +191,11 @@ fn survive_file_limits() {
 
 fn main() -> ExitCode {
     survive_file_limits();
-    let Cli { strict, symbols, command } = Cli::parse();
+    let Cli { strict, symbols, jobs, command } = Cli::parse();
     inputs::look_in(symbols.clone());
+    if let Some(jobs) = jobs {
+        inputs::count_by(jobs);
+    }
     let result = match command {
         Command::Record(args) => cmd::record::run(&args),
         Command::Stat(args) => cmd::stat::run(&args, strict),

@@ -1,6 +1,7 @@
 //! The first replay: each access with a type votes for its block.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use memref::{Access, AccessKind, AllocationKind, ProcessId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -704,7 +705,7 @@ impl Tool for BlockTypes {
     fn executions(
         &mut self,
         at: &mut Moment<'_>,
-        frame: &ExecutedFrame,
+        frame: &Arc<ExecutedFrame>,
         part: Range<usize>,
     ) -> Result<(), Error> {
         let mut untyped = std::mem::take(&mut self.untyped);

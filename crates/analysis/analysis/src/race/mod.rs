@@ -28,6 +28,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::ops::Range;
+use std::sync::Arc;
 
 use memref::{
     Access, AccessKind, Allocation, BlockFunction, BlockOp, Event, Gap, ProcessId, RegionKind, Sync,
@@ -668,7 +669,7 @@ impl Tool for Races {
     fn executions(
         &mut self,
         at: &mut Moment<'_>,
-        frame: &ExecutedFrame,
+        frame: &Arc<ExecutedFrame>,
         part: Range<usize>,
     ) -> Result<(), Error> {
         self.look_at_executions(at, frame, part);

@@ -43,7 +43,7 @@ pub use context::{CallContext, ContextId, Contexts, EnteredBy};
 pub use names::{CalledFunction, StackNames};
 pub use place::{BlockPlaces, CallPlace};
 pub use rows::{CountedStacks, LeftOutStacks, StackCount, StackRow, StackRows, SummedStacks};
-pub(crate) use shadow::InnermostFrame;
+pub(crate) use shadow::{CreatedStacks, InnermostFrame, StacksOfThread};
 pub use shadow::{StackFrame, Stacks};
 pub use sites::{AllocationSites, NamedSite, SiteStyle};
 pub(crate) use steps::{BlockSteps, StepFollower, TakenStep, ToldSteps};

@@ -330,6 +330,17 @@ struct Creator {
     stacks: ThreadStacks,
 }
 
+/// What a thread stands in, for who goes on from there.
+#[derive(Clone, Debug)]
+pub(crate) struct StacksOfThread(ThreadStacks);
+
+/// What a thread stood in that made another one, for who goes on from there.
+#[derive(Clone, Debug)]
+pub(crate) struct CreatedStacks {
+    order: Order,
+    creator: Creator,
+}
+
 /// Follows the stacks of all threads through a replay: tell it every event, each thread's in their order.
 #[derive(Debug, Default)]
 pub struct Stacks {
@@ -411,10 +422,62 @@ impl Stacks {
         CallPlace { context, code: seen.code }
     }
 
+    /// Whether a thread runs in that function, in the frame of a call that was seen. Then steps of it that are no calls and no returns
+    /// change nothing.
+    #[inline]
+    pub(super) fn runs(&self, thread: ThreadId, function: FunctionId) -> bool {
+        let running = self.threads.get(thread.0 as usize).and_then(Option::as_ref);
+        running.is_some_and(|running| {
+            running.now.function == function && !running.stacks[running.now.stack].frames.is_empty()
+        })
+    }
+
     /// The canonical frame address of the function that made the last access of a thread, where it is known.
     #[inline]
     pub fn cfa(&self, thread: ThreadId) -> Option<VirtAddr> {
         self.threads.get(thread.0 as usize)?.as_ref()?.cfa
+    }
+
+    /// As [`Self::executions`], as who counts what lies in frames follows them.
+    pub(crate) fn executions_in_frames(
+        &mut self,
+        at: &mut Moment<'_>,
+        frame: &ExecutedFrame,
+        part: Range<usize>,
+    ) {
+        let mut steps = std::mem::take(&mut self.steps);
+        steps.follow(self, at, (frame, part), ToldSteps::InFrames, &mut ());
+        self.steps = steps;
+    }
+
+    /// Stacks of one who is told where threads stand, and is not asked for contexts.
+    pub(crate) fn of_worker(session: &Session) -> Self {
+        Self { contexts: Contexts::left_out(), ..Self::without_blocks(session) }
+    }
+
+    /// What a thread stands in; `None` where it has not begun.
+    pub(crate) fn of_thread(&self, thread: ThreadId) -> Option<StacksOfThread> {
+        self.threads.get(thread.0 as usize)?.clone().map(StacksOfThread)
+    }
+
+    /// A thread stands there now.
+    pub(crate) fn set_thread(&mut self, thread: ThreadId, stacks: Option<StacksOfThread>) {
+        let index = thread.0 as usize;
+        if index >= self.threads.len() {
+            self.threads.resize(index + 1, None);
+        }
+        self.threads[index] = stacks.map(|StacksOfThread(stacks)| stacks);
+    }
+
+    /// What a thread stood in that made another one, at that order.
+    pub(crate) fn created(&self, order: Order) -> Option<CreatedStacks> {
+        let creator = self.creators.get(&order)?.clone();
+        Some(CreatedStacks { order, creator })
+    }
+
+    /// A thread stood there when it made another one.
+    pub(crate) fn set_created(&mut self, CreatedStacks { order, creator }: CreatedStacks) {
+        self.creators.insert(order, creator);
     }
 
     /// Follows executions, which are the thread's next events.

@@ -46,6 +46,8 @@ pub(super) struct StepCount {
 struct KnownSteps {
     version: u32,
     steps: Range<u32>,
+    /// The function of all steps, where none is a call or a return.
+    plain: Option<FunctionId>,
 }
 
 /// A block, and the resolver's version of the code.
@@ -69,6 +71,9 @@ pub(crate) struct TakenStep<'a> {
 
 /// Looks at what executions did, after each thing that they did.
 pub(crate) trait StepFollower {
+    /// Whether it looks at all.
+    const LOOKS: bool = true;
+
     /// All accesses of a step were made.
     fn step(&mut self, stacks: &Stacks, at: &mut Moment<'_>, context: ContextId, step: &TakenStep<'_>);
 
@@ -78,6 +83,8 @@ pub(crate) trait StepFollower {
 
 /// Looks at nothing: stacks alone are followed.
 impl StepFollower for () {
+    const LOOKS: bool = false;
+
     fn step(&mut self, _: &Stacks, _: &mut Moment<'_>, _: ContextId, _: &TakenStep<'_>) {}
 
     fn access(&mut self, _: &Stacks, _: &mut Moment<'_>, _: CallPlace, _: &Access) {}
@@ -112,13 +119,13 @@ impl BlockSteps {
     }
 
     /// Tells stacks of executions, which are their thread's next events, and a follower what these did.
-    pub(crate) fn follow(
+    pub(crate) fn follow<F: StepFollower>(
         &mut self,
         stacks: &mut Stacks,
         at: &mut Moment<'_>,
         (frame, part): (&ExecutedFrame, Range<usize>),
         told: ToldSteps,
-        follower: &mut impl StepFollower,
+        follower: &mut F,
     ) {
         let numbers = self.known.enter(at.thread, frame);
         self.last.resize(self.known.all().len(), None);
@@ -128,11 +135,14 @@ impl BlockSteps {
                 && (block.is_fixed() || told == ToldSteps::InFrames && !block.is_repeated())
             {
                 let number = numbers[number as usize];
-                let steps = match &self.last[number as usize] {
-                    Some(known) if known.version == version => known.steps.clone(),
+                let known = match &self.last[number as usize] {
+                    Some(known) if known.version == version => known,
                     _ => self.find(stacks, at, number, version),
                 };
-                for number in steps {
+                if !F::LOOKS && known.plain.is_some_and(|function| stacks.runs(at.thread, function)) {
+                    continue;
+                }
+                for number in known.steps.clone() {
                     let step = &self.steps[number as usize];
                     let accesses = &block.accesses()[step.accesses.clone()];
                     if told == ToldSteps::InFrames && !stacks.is_in_frame(at, step) {
@@ -160,7 +170,7 @@ impl BlockSteps {
     }
 
     #[cold]
-    fn find(&mut self, stacks: &mut Stacks, at: &mut Moment<'_>, number: u32, version: u32) -> Range<u32> {
+    fn find(&mut self, stacks: &mut Stacks, at: &mut Moment<'_>, number: u32, version: u32) -> &KnownSteps {
         let of = BlockCode { block: number, version };
         let steps = match self.all.get(&of) {
             Some(steps) => steps.clone(),
@@ -172,8 +182,12 @@ impl BlockSteps {
                 steps
             }
         };
-        self.last[number as usize] = Some(KnownSteps { version, steps: steps.clone() });
-        steps
+        let of_block = &self.steps[steps.start as usize..steps.end as usize];
+        let plain = match of_block {
+            [step] if step.edge == CallEdge::None => Some(step.function),
+            _ => None,
+        };
+        self.last[number as usize].insert(KnownSteps { version, steps, plain })
     }
 
     /// Cuts a block into steps.

@@ -1,6 +1,7 @@
 //! Counts by stack of functions, in memory that does not grow with the trace.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use memref::{Access, Event, ThreadId};
 use symbols::Names;
@@ -112,7 +113,7 @@ impl Tool for StackTable {
     fn executions(
         &mut self,
         at: &mut Moment<'_>,
-        frame: &ExecutedFrame,
+        frame: &Arc<ExecutedFrame>,
         part: Range<usize>,
     ) -> Result<(), Error> {
         self.tally.executions(at, frame, part)?;

@@ -2,6 +2,7 @@
 //! for what is bounded.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use memref::{Access, Event, ThreadId};
 use rustc_hash::FxHashMap;
@@ -272,7 +273,7 @@ impl Tool for StackTally {
     fn executions(
         &mut self,
         at: &mut Moment<'_>,
-        frame: &ExecutedFrame,
+        frame: &Arc<ExecutedFrame>,
         part: Range<usize>,
     ) -> Result<(), Error> {
         let Self { stacks, blocks, steps, .. } = self;

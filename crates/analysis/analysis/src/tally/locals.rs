@@ -69,7 +69,7 @@ pub(crate) struct Locals {
 /// What lies on stacks, as they are when it is asked.
 #[derive(Debug, Default)]
 pub(super) struct LocalPlaces {
-    things: Numbered<LocalThing>,
+    pub(super) things: Numbered<LocalThing>,
     /// Numbers of variables, by their own.
     of_variable: Vec<u32>,
     /// Whether a variable is the memory of a stack, by its number.
@@ -91,6 +91,11 @@ impl Locals {
 
     pub(super) fn new(session: &Session) -> Self {
         Self { stacks: Stacks::new(session), places: LocalPlaces::default() }
+    }
+
+    /// Those of one who counts slices of a replay.
+    pub(super) fn of_worker(session: &Session) -> Self {
+        Self { stacks: Stacks::of_worker(session), places: LocalPlaces::default() }
     }
 
     pub(super) fn stacks(&self) -> &Stacks {
@@ -165,6 +170,13 @@ impl LocalPlaces {
         if self.last != Some((stack, thread)) {
             self.last = Some((stack, thread));
             self.threads.entry(stack).or_default().insert(thread);
+        }
+    }
+
+    /// What another one noted of threads.
+    pub(super) fn join_threads(&mut self, other: &Self) {
+        for (stack, threads) in &other.threads {
+            self.threads.entry(*stack).or_default().extend(threads);
         }
     }
 

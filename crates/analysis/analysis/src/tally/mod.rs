@@ -4,6 +4,7 @@
 //! ([`PairTally`]); the names of the rows are found at the end (`group`). What is shown of them is left to the crate `report`.
 
 mod allocated;
+mod divided;
 mod group;
 mod groups;
 mod locals;
@@ -15,6 +16,7 @@ mod slot;
 mod step_groups;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use memref::{Access, Event, ProcessId, ThreadId};
 use symbols::{CodeId, Resolver};
@@ -86,13 +88,7 @@ impl Tally {
             }
         }
         let pages = wanted.contains(&By::Page).then(Pages::default);
-        Ok(Self {
-            counted,
-            pages,
-            no_pages: Pages::default(),
-            chosen: Chosen::default(),
-            style: SiteStyle::default(),
-        })
+        Ok(Self { counted, pages, ..Self::of_nothing() })
     }
 
     /// Names allocation sites so.
@@ -121,9 +117,14 @@ impl Tally {
 
     /// With counts by page that are known already.
     pub fn of_pages(pages: Pages) -> Self {
+        Self { pages: Some(pages), ..Self::of_nothing() }
+    }
+
+    /// Counts for no table.
+    fn of_nothing() -> Self {
         Self {
             counted: Vec::new(),
-            pages: Some(pages),
+            pages: None,
             no_pages: Pages::default(),
             chosen: Chosen::default(),
             style: SiteStyle::default(),
@@ -159,6 +160,12 @@ impl Tally {
             *self = counted.tally;
             return Ok(counted.resolvers);
         }
+        if *filter == Filter::default()
+            && only.is_none()
+            && let Some(resolvers) = self.replay_divided(session)?
+        {
+            return Ok(resolvers);
+        }
         chosen::replay(self, session, filter, only)
     }
 
@@ -189,11 +196,13 @@ impl Tally {
         };
         let mut grouper = Grouper::new(by, session, &counted.numbering, resolvers, self.style);
         let mut counts: Vec<Count> = Vec::new();
-        for (number, count) in
-            counted.sums.counts.iter().enumerate().filter(|(_, count)| count.accesses() > 0)
-        {
-            if let Some(row) = grouper.row(number as u32) {
-                *slot(&mut counts, row as u32) += *count;
+        let all = &counted.sums.counts;
+        let mut numbers: Vec<u32> =
+            (0..all.len() as u32).filter(|number| all[*number as usize].accesses() > 0).collect();
+        counted.numbering.sort(session, &mut numbers);
+        for number in numbers {
+            if let Some(row) = grouper.row(number) {
+                *slot(&mut counts, row as u32) += all[number as usize];
             }
         }
         let rows = grouper.into_rows().into_iter().zip(counts);
@@ -261,7 +270,7 @@ impl Tool for Tally {
     fn executions(
         &mut self,
         at: &mut Moment<'_>,
-        frame: &ExecutedFrame,
+        frame: &Arc<ExecutedFrame>,
         part: Range<usize>,
     ) -> Result<(), Error> {
         for Counted { numbering, groups, steps, sums } in &mut self.counted {

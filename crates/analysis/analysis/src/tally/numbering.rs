@@ -61,6 +61,19 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
     pub(super) fn get(&self, number: u32) -> Option<&T> {
         self.things.get(number as usize)
     }
+
+    pub(super) fn len(&self) -> usize {
+        self.things.len()
+    }
+
+    fn range(&self, numbers: Range<usize>) -> &[T] {
+        self.things.get(numbers).unwrap_or_default()
+    }
+
+    /// Numbers things that somebody else met in that order. Their numbers here.
+    fn join(&mut self, things: &[T]) -> impl Iterator<Item = u32> {
+        things.iter().map(|thing| self.number(thing.clone()))
+    }
 }
 
 /// What a row by field is made of.
@@ -534,9 +547,84 @@ impl Numbering {
         }
     }
 
+    /// One that numbers the same in slices of a replay; `None` where more has to be known than the stacks of these here.
+    pub(super) fn of_worker(&self, session: &Session) -> Option<Self> {
+        Some(match self {
+            // Where blocks were allocated, the stacks here say.
+            Self::Variable | Self::Block(_) => Self::Variable,
+            Self::Local(_) => Self::Local(Box::new(Locals::of_worker(session))),
+            Self::Field(fields) => Self::Field(Box::new(Fields {
+                numbers: FieldNumbers::new(Arc::clone(&fields.numbers.types)),
+                locals: fields.locals.as_ref().map(|_| Locals::of_worker(session)),
+                last: Vec::new(),
+            })),
+            Self::Type(types) => Self::Type(Box::new(Types {
+                things: Numbered::default(),
+                of_variable: Vec::new(),
+                types: Arc::clone(&types.types),
+                locals: types.locals.as_ref().map(|_| Locals::of_worker(session)),
+                of_local: Vec::new(),
+            })),
+            Self::Code => Self::Code,
+            Self::Page(_) => Self::Page(Numbered::default()),
+            // What a thread is for its first accesses tell.
+            Self::Thread(_) => return None,
+        })
+    }
+
+    /// How many things have numbers of its own.
+    pub(super) fn things(&self) -> usize {
+        match self {
+            Self::Local(locals) => locals.places.things.len(),
+            Self::Field(fields) => fields.numbers.things.len(),
+            Self::Type(types) => types.things.len(),
+            Self::Page(pages) => pages.len(),
+            _ => 0,
+        }
+    }
+
+    /// Numbers things that a worker met. Their numbers here; nothing where numbers are the session's.
+    pub(super) fn join(&mut self, worker: &Self, things: Range<usize>) -> Vec<u32> {
+        match (self, worker) {
+            (Self::Local(own), Self::Local(other)) => {
+                own.places.join_threads(&other.places);
+                own.places.things.join(other.places.things.range(things)).collect()
+            }
+            (Self::Field(own), Self::Field(other)) => {
+                own.numbers.things.join(other.numbers.things.range(things)).collect()
+            }
+            (Self::Type(own), Self::Type(other)) => own.things.join(other.things.range(things)).collect(),
+            (Self::Page(own), Self::Page(other)) => own.join(other.range(things)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Sorts its numbers, which are in their own order: whichever worker was first in numbering something, it comes to the same place.
+    pub(super) fn sort(&self, session: &Session, numbers: &mut [u32]) {
+        if let Self::Variable | Self::Block(_) = self {
+            session.names().sort_variables(numbers);
+        }
+    }
+
+    /// Whether the numbers are the session's.
+    pub(super) fn are_of_session(&self) -> bool {
+        matches!(self, Self::Variable | Self::Block(_) | Self::Code)
+    }
+
     /// Whether it has to be told everything that a thread does, whatever is counted of it.
     pub(crate) fn follows(&self) -> bool {
         self.stacks().is_some()
+    }
+
+    /// The stacks that it follows, to be told what happens.
+    pub(super) fn stacks_mut(&mut self) -> Option<&mut Stacks> {
+        match self {
+            Self::Local(locals) => Some(&mut locals.stacks),
+            Self::Field(fields) => fields.locals.as_mut().map(|locals| &mut locals.stacks),
+            Self::Type(types) => types.locals.as_mut().map(|locals| &mut locals.stacks),
+            Self::Block(stacks) => Some(stacks),
+            _ => None,
+        }
     }
 
     /// The stacks that it follows.

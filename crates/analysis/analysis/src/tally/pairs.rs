@@ -37,16 +37,16 @@ struct LastPair {
 /// Counts the accesses of each pair.
 #[derive(Debug)]
 pub struct PairTally {
-    by: [By; 2],
-    numberings: [Numbering; 2],
-    counts: Vec<([u32; 2], Count)>,
+    pub(super) by: [By; 2],
+    pub(super) numberings: [Numbering; 2],
+    pub(super) counts: Vec<([u32; 2], Count)>,
     place_of: FxHashMap<[u32; 2], u32>,
     /// The last pair of each second number: mostly the next one is the same.
     last: Vec<Option<LastPair>>,
     /// What a first number has more than once, as its accesses have several second ones.
-    again: Vec<Count>,
+    pub(super) again: Vec<Count>,
     /// What all pairs have more than once.
-    shared: Count,
+    pub(super) shared: Count,
     chosen: Chosen,
     style: SiteStyle,
 }
@@ -57,9 +57,14 @@ impl PairTally {
     /// # Errors
     /// Where the trace can't be read: types of heap blocks take a replay of their own.
     pub fn new(session: &Session, by: [By; 2]) -> Result<Self, Error> {
-        Ok(Self {
+        Ok(Self::of(by, [Numbering::new(by[0], session)?, Numbering::new(by[1], session)?]))
+    }
+
+    /// Nothing is counted so far.
+    pub(super) fn of(by: [By; 2], numberings: [Numbering; 2]) -> Self {
+        Self {
             by,
-            numberings: [Numbering::new(by[0], session)?, Numbering::new(by[1], session)?],
+            numberings,
             counts: Vec::new(),
             place_of: FxHashMap::default(),
             last: Vec::new(),
@@ -67,7 +72,7 @@ impl PairTally {
             shared: Count::default(),
             chosen: Chosen::default(),
             style: SiteStyle::default(),
-        })
+        }
     }
 
     /// Names allocation sites so.
@@ -85,11 +90,17 @@ impl PairTally {
         filter: &Filter,
         only: Option<ThreadId>,
     ) -> Result<Vec<Resolver>, Error> {
+        if *filter == Filter::default()
+            && only.is_none()
+            && let Some(resolvers) = self.replay_divided(session)?
+        {
+            return Ok(resolvers);
+        }
         chosen::replay(self, session, filter, only)
     }
 
     #[inline]
-    fn count(&mut self, pair: [u32; 2]) -> &mut Count {
+    pub(super) fn count(&mut self, pair: [u32; 2]) -> &mut Count {
         let last = slot(&mut self.last, pair[1]);
         let place = match *last {
             Some(LastPair { first, place }) if first == pair[0] => place,
@@ -116,6 +127,16 @@ impl PairTally {
             Grouper::new(self.by[side], session, &self.numberings[side], resolvers, self.style)
         });
         let (mut first, mut second) = (first, second);
+        // What is met first stands for its row.
+        for (side, rows) in [&mut first, &mut second].into_iter().enumerate() {
+            let mut numbers: Vec<u32> = self.counts.iter().map(|(pair, _)| pair[side]).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            self.numberings[side].sort(session, &mut numbers);
+            for number in numbers {
+                rows.row(number);
+            }
+        }
         let mut pairs: HashMap<(usize, usize), Count> = HashMap::new();
         for ([one, other], count) in self.counts.iter().filter(|(_, count)| count.accesses() > 0) {
             if let (Some(one), Some(other)) = (first.row(*one), second.row(*other)) {
@@ -147,7 +168,8 @@ impl PairTally {
             let by_rank = rank[a.0].cmp(&rank[b.0]);
             let by_count = sort.of_count(count_b).cmp(&sort.of_count(count_a));
             let by_all = count_b.accesses().cmp(&count_a.accesses());
-            by_rank.then(by_count).then(by_all).then_with(|| seconds[a.1].name.cmp(&seconds[b.1].name))
+            let by_place = || seconds[a.1].place().cmp(&seconds[b.1].place());
+            by_rank.then(by_count).then(by_all).then_with(by_place).then(a.1.cmp(&b.1))
         });
         pairs
             .into_iter()

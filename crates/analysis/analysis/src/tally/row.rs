@@ -77,6 +77,11 @@ pub struct AccessRow {
 }
 
 impl AccessRow {
+    /// What tells rows with the same figures apart.
+    pub(super) fn place(&self) -> (&str, &str, Option<&str>) {
+        (&self.name, &self.module, self.line.as_deref())
+    }
+
     /// The row as people call it: a heap block by its type and the line that allocated it.
     #[must_use]
     pub fn in_words(self) -> Self {
@@ -90,7 +95,7 @@ impl AccessRow {
     }
 }
 
-/// How rows are sorted: the largest first, names in alphabetical order. Equals are sorted by name.
+/// How rows are sorted: the largest first, names in alphabetical order. Equals are sorted by name, module and line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortKey {
     /// Loads, stores and modifies together.
@@ -129,7 +134,7 @@ impl SortKey {
 
     /// Which of two rows comes first.
     pub fn order(self, a: &AccessRow, b: &AccessRow) -> std::cmp::Ordering {
-        self.of(b).cmp(&self.of(a)).then_with(|| a.name.cmp(&b.name))
+        self.of(b).cmp(&self.of(a)).then_with(|| a.place().cmp(&b.place()))
     }
 
     /// Sorts rows.

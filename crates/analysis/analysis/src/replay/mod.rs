@@ -7,15 +7,22 @@
 //! right. An event that has an order itself waits until it is the lowest: what gives something up is seen before what takes
 //! it up. A forked child begins with what its parent had when it made the child, which may be long before the child's first event.
 
+mod births;
+mod divided;
+mod processes;
+
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use memref::{Access, Allocation, Event, Order, ProcessId, Sync, SyncKind, ThreadId, VirtAddr};
+use memref::{Access, Allocation, Event, Order, ProcessId, ThreadId, VirtAddr};
 use symbols::{HeapChange, Resolver};
 use trace_format::{Batch, EventCursor, ExecutedFrame, ExecutionBatch, Filter, KindSet, Shard};
 
+use self::births::Births;
+pub(crate) use self::divided::{SliceMarks, SliceWorker};
+use self::processes::{Changes, Processes};
 use crate::stack::CallPlace;
 use crate::thread_events::{ThreadEvents, accesses_in};
 use crate::{Error, Session};
@@ -74,7 +81,7 @@ pub trait Tool {
     fn executions(
         &mut self,
         at: &mut Moment<'_>,
-        frame: &ExecutedFrame,
+        frame: &Arc<ExecutedFrame>,
         part: Range<usize>,
     ) -> Result<(), Error> {
         let mut accesses = Vec::new();
@@ -92,94 +99,10 @@ pub trait Tool {
     fn change(&mut self, resolver: &mut Resolver, event: &Allocation, change: HeapChange) {
         let _ = (resolver, event, change);
     }
-}
 
-/// A change of what addresses mean in one process.
-enum Change {
-    Region(usize),
-    Allocation(Allocation),
-}
-
-/// A process on its way through its changes.
-struct ReplayedProcess {
-    resolver: Resolver,
-    changes: Vec<(Order, Change)>,
-    next: usize,
-}
-
-impl ReplayedProcess {
-    fn advance<T: Tool + ?Sized>(&mut self, session: &Session, order: Order, tool: &mut T) {
-        while let Some((at, change)) = self.changes.get(self.next).filter(|(at, _)| *at <= order) {
-            let _ = at;
-            match change {
-                Change::Region(index) => {
-                    if let Some(event) = session.region_events().get(*index) {
-                        self.resolver.apply_region(event);
-                    }
-                }
-                Change::Allocation(event) => {
-                    let change = self.resolver.apply_allocation(event);
-                    tool.change(&mut self.resolver, event, change);
-                }
-            }
-            self.next += 1;
-        }
-    }
-}
-
-/// The first event of these kinds, of those that a thread begins with.
-fn first_event(shard: &Shard, kinds: KindSet) -> Result<Option<Event<String>>, Error> {
-    let filter = Filter { kinds, cycles: Some(0..1), ..Default::default() };
-    match shard.events(&filter).next_batch()? {
-        Some(Batch::Event(event)) => Ok(Some(event)),
-        _ => Ok(None),
-    }
-}
-
-/// When forked processes were made, by their first threads. What they inherit is as it was then.
-#[derive(Debug, Default)]
-struct Births(BTreeMap<ThreadId, Order>);
-
-impl Births {
-    fn of(session: &Session) -> Result<Self, Error> {
-        let trace = session.trace();
-        let parents: BTreeMap<ProcessId, ProcessId> =
-            trace.processes().iter().filter_map(|record| Some((record.process, record.parent?))).collect();
-        // Who makes a process names a number, under which that one begins.
-        let mut begun = BTreeMap::new();
-        for record in trace.threads().iter().filter(|record| parents.contains_key(&record.process)) {
-            if let Some(Event::Sync(start)) = first_event(&trace.shard(record.thread), KindSet::SYNCS)?
-                && start.kind == SyncKind::Start
-            {
-                begun.insert((parents[&record.process], start.object), record.thread);
-            }
-        }
-        let mut births = BTreeMap::new();
-        let filter = Filter { kinds: KindSet::SYNCS, ..Default::default() };
-        for record in
-            trace.threads().iter().filter(|record| begun.keys().any(|(by, _)| *by == record.process))
-        {
-            let mut cursor = trace.shard(record.thread).events(&filter);
-            while let Some(batch) = cursor.next_batch()? {
-                if let Batch::Event(Event::Sync(Sync { kind: SyncKind::Create, object, order, .. })) = batch
-                    && let Some(thread) = begun.get(&(record.process, object))
-                {
-                    births.insert(*thread, order);
-                }
-            }
-        }
-        Ok(Self(births))
-    }
-
-    /// The order that a thread's first event came after, or drew itself; of a forked process's, when that was made.
-    fn first_order(&self, session: &Session, thread: ThreadId) -> Result<Order, Error> {
-        match self.0.get(&thread) {
-            Some(order) => Ok(*order),
-            None => {
-                let first = first_event(&session.trace().shard(thread), ORDERED)?;
-                Ok(first.as_ref().and_then(order_of).unwrap_or(0))
-            }
-        }
+    /// A process begins: what is told of it comes after that order.
+    fn process(&mut self, process: ProcessId, order: Order) {
+        let _ = (process, order);
     }
 }
 
@@ -238,7 +161,7 @@ impl Session {
     ) -> Result<Vec<Resolver>, Error> {
         self.has_thread(only)?;
         let chosen = |thread: ThreadId| only.is_none_or(|only| only == thread).then(|| filter.clone());
-        self.replay_threads(filter.kinds, &chosen, Shard::events, tool)
+        self.replay_threads(filter.kinds, &chosen, Shard::events, self.changes()?, tool)
     }
 
     /// Replays everything but the accesses and block operations of some processes; names are right all the same.
@@ -258,7 +181,7 @@ impl Session {
             };
             Some(Filter { kinds, ..Filter::default() })
         };
-        self.replay_threads(KindSet::ALL, &chosen, Shard::events, tool)
+        self.replay_threads(KindSet::ALL, &chosen, Shard::events, self.changes()?, tool)
     }
 
     /// Replays the accesses of parts of some threads, each thread once at most; names are those that a replay of everything gives.
@@ -276,7 +199,7 @@ impl Session {
             let part = parts.iter().find(|part| part.thread == thread)?;
             Some(Filter { index: Some(part.accesses.clone()), ..filter.clone() })
         };
-        self.replay_threads(KindSet::NONE, &chosen, Shard::accesses_in_order, tool).map(drop)
+        self.replay_threads(KindSet::NONE, &chosen, Shard::accesses_in_order, self.changes()?, tool).map(drop)
     }
 
     /// Replays the threads that have a filter, each with the events that `events` gives. Of those that tell an order, `kinds` are wanted.
@@ -285,24 +208,20 @@ impl Session {
         kinds: KindSet,
         chosen: &dyn Fn(ThreadId) -> Option<Filter>,
         events: fn(&Shard, &Filter) -> EventCursor,
+        changes: Arc<Changes>,
         tool: &mut T,
     ) -> Result<Vec<Resolver>, Error> {
-        let trace = self.trace();
-        let mut changes = self.changes()?;
         let threads = self.threads(chosen, events, tool.takes_executions())?;
         let turn = |(place, thread): (usize, &ReplayedThread)| {
             Reverse(Turn { order: thread.order, thread: thread.thread, place })
         };
         let mut turns: BinaryHeap<_> = threads.iter().enumerate().map(turn).collect();
         let mut threads: Vec<_> = threads.into_iter().map(Some).collect();
-        let mut processes: BTreeMap<ProcessId, ReplayedProcess> = BTreeMap::new();
+        let mut processes = Processes::new(self, changes);
         while let Some(Reverse(Turn { place, .. })) = turns.pop() {
             let Some(thread) = &mut threads[place] else { break };
-            self.enter(thread.process, thread.order, &mut processes, &mut changes, tool);
-            let Some(process) = processes.get_mut(&thread.process) else { break };
-            process.advance(self, thread.order, tool);
             let mut at = Moment {
-                resolver: &mut process.resolver,
+                resolver: processes.at(thread.process, thread.order, tool),
                 process: thread.process,
                 thread: thread.thread,
                 order: thread.order,
@@ -339,14 +258,7 @@ impl Session {
                 turns.push(turn((place, thread)));
             }
         }
-        // What happened after the last access still made regions.
-        for record in trace.processes() {
-            self.enter(record.process, Order::MAX, &mut processes, &mut changes, tool);
-        }
-        for process in processes.values_mut() {
-            process.advance(self, Order::MAX, tool);
-        }
-        Ok(processes.into_values().map(|process| process.resolver).collect())
+        Ok(processes.finish(tool))
     }
 
     /// The regions of each process, as they are at the end of the trace. No access is read, and no allocation applied.
@@ -360,23 +272,18 @@ impl Session {
                 Ok(())
             }
         }
-        let mut changes = self.region_changes();
-        let mut processes = BTreeMap::new();
+        let mut processes = Processes::new(self, Arc::new(Changes::of_regions(self)));
         let mut first = Vec::new();
         let births = self.births()?;
         for record in self.trace().threads() {
             first.push((births.first_order(self, record.thread)?, record.process));
         }
         first.sort_unstable();
-        let rest = self.trace().processes().iter().map(|record| (Order::MAX, record.process));
         // As a replay comes to them: a forked child begins with what its parent had then.
-        for (order, process) in first.into_iter().chain(rest) {
-            self.enter(process, order, &mut processes, &mut changes, &mut Nothing);
+        for (order, process) in first {
+            processes.enter(process, order, &mut Nothing);
         }
-        for process in processes.values_mut() {
-            process.advance(self, Order::MAX, &mut Nothing);
-        }
-        Ok(processes.into_values().map(|process| process.resolver).collect())
+        Ok(processes.finish(&mut Nothing))
     }
 
     /// Gives a tool the events that match, one thread after the other, or with `only` one thread's. Nothing is named: the
@@ -425,32 +332,8 @@ impl Session {
         self.kept(|| Births::of(self))
     }
 
-    /// The changes of regions by process, each list in its order.
-    fn region_changes(&self) -> BTreeMap<ProcessId, Vec<(Order, Change)>> {
-        let mut changes: BTreeMap<ProcessId, Vec<(Order, Change)>> = BTreeMap::new();
-        for (index, event) in self.region_events().iter().enumerate() {
-            changes.entry(event.process).or_default().push((event.order, Change::Region(index)));
-        }
-        changes
-    }
-
-    /// All changes by process, each list in its order.
-    fn changes(&self) -> Result<BTreeMap<ProcessId, Vec<(Order, Change)>>, Error> {
-        let mut changes = self.region_changes();
-        let filter = Filter { kinds: KindSet::ALLOCATIONS, ..Default::default() };
-        for record in self.trace().threads() {
-            let mut cursor = self.trace().shard(record.thread).events(&filter);
-            let list = changes.entry(record.process).or_default();
-            while let Some(batch) = cursor.next_batch()? {
-                if let Batch::Event(Event::Allocation(event)) = batch {
-                    list.push((event.order, Change::Allocation(event)));
-                }
-            }
-        }
-        for list in changes.values_mut() {
-            list.sort_by_key(|(order, _)| *order);
-        }
-        Ok(changes)
+    fn changes(&self) -> Result<Arc<Changes>, Error> {
+        Changes::of(self).map(Arc::new)
     }
 
     fn threads(
@@ -494,38 +377,5 @@ impl Session {
             });
         }
         Ok(threads)
-    }
-
-    /// Makes a process at its first event: a forked one from its parent as it is now.
-    fn enter<T: Tool + ?Sized>(
-        &self,
-        id: ProcessId,
-        order: Order,
-        processes: &mut BTreeMap<ProcessId, ReplayedProcess>,
-        changes: &mut BTreeMap<ProcessId, Vec<(Order, Change)>>,
-        tool: &mut T,
-    ) {
-        if processes.contains_key(&id) {
-            return;
-        }
-        let record = self.trace().process(id);
-        // A process number is given after that of the parent, so this ends.
-        let parent = record.and_then(|record| record.parent).filter(|parent| *parent < id);
-        let own = changes.remove(&id).unwrap_or_default();
-        let resolver = match parent {
-            None => self.resolver(id),
-            Some(parent) => {
-                let born = own.first().map_or(order, |(first, _)| (*first).min(order));
-                self.enter(parent, born, processes, changes, tool);
-                match processes.get_mut(&parent) {
-                    Some(parent) => {
-                        parent.advance(self, born, tool);
-                        parent.resolver.fork(id)
-                    }
-                    None => self.resolver(id),
-                }
-            }
-        };
-        processes.insert(id, ReplayedProcess { resolver, changes: own, next: 0 });
     }
 }

@@ -1,0 +1,311 @@
+//! A replay that several workers count, each some *slices* of it: what a thread does after the other is followed once, by whoever reads the
+//! trace, and a worker is told at the beginning of a slice how things stand there.
+//!
+//! Two things make an access mean what it means. What addresses are changes with allocations and mappings: each worker has resolvers of its
+//! own, and applies all changes to them. Which frames are on a thread's stack changes with calls and returns: whoever reads follows
+//! them through everything, which is a third of counting and less, and a worker begins with a copy.
+//! So a worker may see slices that lie far from each other, but always in their order.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use memref::{Access, Event, Order, ProcessId, SyncFunction, SyncKind, ThreadId};
+use symbols::Resolver;
+use trace_format::{ExecutedFrame, Filter, KindSet, Shard};
+
+use super::processes::Processes;
+use super::{Moment, Tool};
+use crate::stack::{CreatedStacks, Stacks, StacksOfThread};
+use crate::thread_events::accesses_of;
+use crate::{Error, Session};
+
+/// Accesses of a slice, about: half a frame.
+const SLICE_ACCESSES: u64 = 1 << 19;
+/// Slices that each worker gets at least, so that none is left with much at the end.
+const SLICES_OF_EACH: u64 = 8;
+/// A slice ends within a frame where it is so many times as long.
+const LONG: u64 = 4;
+/// Slices that wait for a worker, so that none waits for whoever reads. Each has a frame of a thread, of ten megabytes or so.
+const WAITING: usize = 3;
+
+/// Counts slices of a replay.
+pub(crate) trait SliceWorker: Tool + Send {
+    /// All stacks that it follows.
+    fn stacks(&mut self) -> Vec<&mut Stacks>;
+
+    /// A slice was told.
+    fn end_slice(&mut self, number: usize);
+}
+
+/// Which slices a worker counted, and how many things it knew after each: so things are numbered in the order in which they were met.
+#[derive(Debug, Default)]
+pub(crate) struct SliceMarks(Vec<SliceMark>);
+
+/// The things that a worker knew after a slice.
+#[derive(Clone, Copy, Debug)]
+struct SliceMark {
+    slice: usize,
+    things: usize,
+}
+
+impl SliceMarks {
+    /// A slice was told, and so many things are known.
+    pub(crate) fn end_slice(&mut self, number: usize, things: usize) {
+        self.0.push(SliceMark { slice: number, things });
+    }
+
+    /// The worker and the things that it met first, slice by slice.
+    pub(crate) fn in_order(all: &[Self]) -> Vec<(usize, Range<usize>)> {
+        let mut slices = Vec::new();
+        for (worker, Self(marks)) in all.iter().enumerate() {
+            let mut known = 0;
+            for &SliceMark { slice, things } in marks {
+                slices.push((slice, worker, known..things));
+                known = things;
+            }
+        }
+        slices.sort_unstable_by_key(|(slice, ..)| *slice);
+        slices.into_iter().map(|(_, worker, things)| (worker, things)).collect()
+    }
+}
+
+/// What a worker is told.
+enum Told {
+    /// A process begins.
+    Process,
+    /// So far has the thread come in what it calls.
+    Stacks(Option<StacksOfThread>),
+    /// So far had another one, when it made the thread.
+    Created(CreatedStacks),
+    Accesses(Vec<Access>),
+    Executions(Arc<ExecutedFrame>, Range<usize>),
+    Event(Event<String>),
+}
+
+/// And of whom, and when.
+struct ToldOf {
+    process: ProcessId,
+    thread: ThreadId,
+    order: Order,
+    told: Told,
+}
+
+/// A part of a replay.
+#[derive(Default)]
+struct Slice {
+    number: usize,
+    /// The processes that began before it, as long as there is one that a worker may not know of.
+    begun: Arc<Vec<(ProcessId, Order)>>,
+    all: Vec<ToldOf>,
+}
+
+/// Reads the trace, follows stacks and makes slices.
+struct Divider<'s> {
+    /// They are the same, but several may be asked at the end.
+    stacks: Vec<&'s mut Stacks>,
+    slices: SyncSender<Slice>,
+    slice: Slice,
+    accesses: u64,
+    /// From so many on a slice ends with a frame.
+    most: u64,
+    /// The threads of which this slice tells.
+    threads: HashSet<ThreadId>,
+    begun: Arc<Vec<(ProcessId, Order)>>,
+}
+
+impl Divider<'_> {
+    fn tell(&mut self, at: &Moment<'_>, told: Told) {
+        let of = |told| ToldOf { process: at.process, thread: at.thread, order: at.order, told };
+        if let Some(stacks) = self.stacks.first()
+            && self.threads.insert(at.thread)
+        {
+            self.slice.all.push(of(Told::Stacks(stacks.of_thread(at.thread))));
+        }
+        self.slice.all.push(of(told));
+    }
+
+    fn count(&mut self, accesses: u64, is_end_of_frame: bool) {
+        self.accesses += accesses;
+        if self.accesses >= if is_end_of_frame { self.most } else { self.most * LONG } {
+            self.end_slice();
+        }
+    }
+
+    fn end_slice(&mut self) {
+        self.accesses = 0;
+        self.threads.clear();
+        let next = Slice { number: self.slice.number + 1, begun: self.begun.clone(), all: Vec::new() };
+        // Where nobody takes it any more a worker has panicked, which is told when it is waited for.
+        let _ = self.slices.send(std::mem::replace(&mut self.slice, next));
+    }
+}
+
+impl Tool for Divider<'_> {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        self.tell(at, Told::Accesses(accesses.to_vec()));
+        for stacks in &mut self.stacks {
+            for access in accesses {
+                stacks.access(at, access);
+            }
+        }
+        self.count(accesses.len() as u64, true);
+        Ok(())
+    }
+
+    fn takes_executions(&self) -> bool {
+        true
+    }
+
+    fn executions(
+        &mut self,
+        at: &mut Moment<'_>,
+        frame: &Arc<ExecutedFrame>,
+        part: Range<usize>,
+    ) -> Result<(), Error> {
+        self.tell(at, Told::Executions(frame.clone(), part.clone()));
+        let (accesses, is_end) = (accesses_of(frame, &part), part.end == frame.len());
+        for stacks in &mut self.stacks {
+            stacks.executions_in_frames(at, frame, part.clone());
+        }
+        self.count(accesses, is_end);
+        Ok(())
+    }
+
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        if let (Some(stacks), Event::Sync(sync)) = (self.stacks.first(), event)
+            && (sync.function, sync.kind) == (SyncFunction::Thread, SyncKind::Start)
+            && let Some(created) = stacks.created(sync.object.0)
+        {
+            self.tell(at, Told::Created(created));
+        }
+        self.tell(at, Told::Event(event.clone()));
+        for stacks in &mut self.stacks {
+            stacks.event(at, event);
+        }
+        self.count(1, true);
+        Ok(())
+    }
+
+    fn process(&mut self, process: ProcessId, order: Order) {
+        Arc::make_mut(&mut self.begun).push((process, order));
+        self.slice.all.push(ToldOf { process, thread: ThreadId(0), order, told: Told::Process });
+    }
+}
+
+/// A worker, and where it is.
+struct Working<'s, W> {
+    worker: W,
+    processes: Processes<'s>,
+    /// Processes that began and that it was told of, also those in slices of others.
+    begun: usize,
+}
+
+impl<W: SliceWorker> Working<'_, W> {
+    fn slice(&mut self, slice: Slice) -> Result<(), Error> {
+        for &(process, order) in slice.begun.iter().skip(self.begun) {
+            self.processes.enter(process, order, &mut self.worker);
+        }
+        self.begun = slice.begun.len();
+        for ToldOf { process, thread, order, told } in slice.all {
+            if let Told::Process = told {
+                self.processes.enter(process, order, &mut self.worker);
+                continue;
+            }
+            let resolver = self.processes.at(process, order, &mut self.worker);
+            let mut at = Moment { resolver, process, thread, order, places: &[], cfas: &[] };
+            match told {
+                Told::Process => {}
+                Told::Stacks(of_thread) => {
+                    for stacks in self.worker.stacks() {
+                        stacks.set_thread(thread, of_thread.clone());
+                    }
+                }
+                Told::Created(created) => {
+                    for stacks in self.worker.stacks() {
+                        stacks.set_created(created.clone());
+                    }
+                }
+                Told::Accesses(accesses) => self.worker.accesses(&mut at, &accesses)?,
+                Told::Executions(frame, part) => self.worker.executions(&mut at, &frame, part)?,
+                Told::Event(event) => self.worker.event(&mut at, &event)?,
+            }
+        }
+        self.worker.end_slice(slice.number);
+        Ok(())
+    }
+
+    fn run(mut self, slices: &Mutex<Receiver<Slice>>) -> Result<W, Error> {
+        let next = || slices.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let mut result = Ok(());
+        while let Ok(slice) = next() {
+            if result.is_ok() {
+                result = self.slice(slice);
+            }
+        }
+        result.map(|()| self.worker)
+    }
+}
+
+impl Session {
+    /// Replays everything, and has it counted by workers. `stacks` are followed from beginning to end. Returns the resolvers as they are
+    /// at the end, and the workers.
+    ///
+    /// # Errors
+    /// Where the trace can't be read, or a worker fails.
+    pub(crate) fn replay_divided<W: SliceWorker>(
+        &self,
+        workers: Vec<W>,
+        stacks: Vec<&mut Stacks>,
+    ) -> Result<(Vec<Resolver>, Vec<W>), Error> {
+        let changes = self.changes()?;
+        let most = (self.accesses() / (workers.len() as u64 * SLICES_OF_EACH)).clamp(1, SLICE_ACCESSES);
+        let (sender, slices) = sync_channel(WAITING);
+        let slices = Mutex::new(slices);
+        std::thread::scope(|scope| {
+            let start = |worker| {
+                let processes = Processes::new(self, changes.clone());
+                let working = Working { worker, processes, begun: 0 };
+                let thread = std::thread::Builder::new().name("memtap-count".to_owned());
+                let slices = &slices;
+                thread.spawn_scoped(scope, move || working.run(slices)).map_err(Error::Thread)
+            };
+            // Those that were started end where the sender does.
+            let running = workers.into_iter().map(start).collect::<Result<Vec<_>, Error>>()?;
+            let mut divider = Divider {
+                stacks,
+                slices: sender,
+                slice: Slice::default(),
+                accesses: 0,
+                most,
+                threads: HashSet::new(),
+                begun: Arc::default(),
+            };
+            let chosen = |_| Some(Filter::default());
+            let resolvers = self.replay_threads(KindSet::ALL, &chosen, Shard::events, changes, &mut divider);
+            divider.end_slice();
+            drop(divider);
+            let workers: Result<Vec<W>, Error> = running
+                .into_iter()
+                .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect();
+            Ok((resolvers?, workers?))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn things_are_numbered_as_they_were_met() {
+        let mut marks = [SliceMarks::default(), SliceMarks::default()];
+        marks[0].end_slice(0, 3);
+        marks[1].end_slice(1, 2);
+        marks[1].end_slice(2, 2);
+        marks[0].end_slice(3, 7);
+        assert_eq!(SliceMarks::in_order(&marks), [(0, 0..3), (1, 0..2), (1, 2..2), (0, 3..7)]);
+    }
+}
