@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use e2e::{TestProgram, Trace};
+use e2e::{TestProgram, Trace, record};
 use serde_json::Value;
 
 /// Blocks and bytes by site, offsets left out.
@@ -79,4 +79,25 @@ fn an_operator_that_throws_leaves_no_note_for_the_next_block() {
     let recording = TestProgram::from_source("throws.cpp", text, &[]).record_by("translate");
     let found = functions(&recording.trace);
     assert!(found.contains(&"malloc".to_owned()) && !found.contains(&"operator new".to_owned()), "{found:?}");
+}
+
+/// A program without symbols, run three times by a shell: the kernel maps it somewhere else each time.
+#[test]
+fn sites_are_the_same_wherever_a_program_is_mapped() {
+    let sites = |script: &str| {
+        let line = ["sh", "-c", script].map(str::to_owned);
+        let recording = record(&["--tracer=translate".to_owned()], &line, b"");
+        let outcome = recording.trace.ask("report", &["--by", "allocation", "--json"]);
+        let rows: Value = serde_json::from_str(&outcome.out()).expect("it is JSON");
+        let rows = rows.as_array().expect("an array").iter();
+        let own = rows.filter(|row| row["module"] == "sed");
+        own.map(|row| (row["name"].to_string(), row["things"].as_u64().expect("a number")))
+            .collect::<BTreeMap<_, _>>()
+    };
+    // What follows keeps the shell from becoming sed.
+    let (one, three) =
+        (sites("seq 9 | sed s/1/2/; true"), sites("for i in 1 2 3; do seq 9 | sed s/1/2/; done; true"));
+    assert!(one.len() > 20, "{one:#?}");
+    let tripled: BTreeMap<_, _> = one.into_iter().map(|(site, blocks)| (site, blocks * 3)).collect();
+    assert_eq!(tripled, three);
 }
