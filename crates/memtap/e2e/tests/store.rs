@@ -155,7 +155,7 @@ fn answers_about_executions_and_about_accesses_are_the_same() {
         ("errors", &[]),
         ("cache", &[]),
     ];
-    let counts: [&[&str]; 11] = [
+    let counts: [&[&str]; 13] = [
         &["--by", "variable"],
         &["--by", "variable", "--json"],
         &["--by", "local", "--json"],
@@ -163,6 +163,8 @@ fn answers_about_executions_and_about_accesses_are_the_same() {
         &["--by", "type", "--json"],
         &["--by", "allocation", "--json"],
         &["--by", "region", "--json"],
+        &["--by", "function", "--json"],
+        &["--by", "page", "--json"],
         &["--by", "variable,function", "--json"],
         &["--by", "field,line", "--json"],
         &["--by", "page,variable", "--json"],

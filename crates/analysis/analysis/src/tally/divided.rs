@@ -169,6 +169,11 @@ impl DividedTally for PairTally {
 impl Tally {
     /// As [`replay`].
     pub(super) fn replay_divided(&mut self, session: &Session) -> Result<Option<Vec<Resolver>>, Error> {
+        // The instruction of a function that is met first tells the row's line, and which one that is workers would decide. Rows of pairs
+        // have none.
+        if self.counted.iter().any(|counted| matches!(counted.numbering, Numbering::Code)) {
+            return Ok(None);
+        }
         replay(self, session)
     }
 }
