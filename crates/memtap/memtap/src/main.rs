@@ -139,8 +139,8 @@ struct Cli {
     #[arg(long, value_name = "DIR", global = true)]
     symbols: Vec<std::path::PathBuf>,
     /// Have a trace counted by so many threads, where that can be divided [default: one a core, up to 4; 1 for a short trace]
-    #[arg(long, value_name = "N", global = true)]
-    jobs: Option<std::num::NonZero<usize>>,
+    #[arg(long, value_name = "N", global = true, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: Option<u16>,
     #[command(subcommand)]
     command: Command,
 }
@@ -193,7 +193,7 @@ fn main() -> ExitCode {
     survive_file_limits();
     let Cli { strict, symbols, jobs, command } = Cli::parse();
     inputs::look_in(symbols.clone());
-    if let Some(jobs) = jobs {
+    if let Some(jobs) = jobs.and_then(|jobs| std::num::NonZero::new(usize::from(jobs))) {
         inputs::count_by(jobs);
     }
     let result = match command {
