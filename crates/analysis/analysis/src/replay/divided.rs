@@ -27,6 +27,8 @@ const SLICE_ACCESSES: u64 = 1 << 19;
 const SLICES_OF_EACH: u64 = 8;
 /// A slice ends within a frame where it is so many times as long.
 const LONG: u64 = 4;
+/// An event takes as much memory as so many accesses.
+const EVENT_WEIGHT: u64 = 16;
 /// Slices that wait for a worker, so that none waits for whoever reads. Each has a frame of a thread, of ten megabytes or so.
 const WAITING: usize = 3;
 
@@ -174,6 +176,10 @@ impl Tool for Divider<'_> {
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        if let Event::Order(_) = event {
+            // What is told next has it. Threads that spin have millions.
+            return Ok(());
+        }
         if let (Some(stacks), Event::Sync(sync)) = (self.stacks.first(), event)
             && (sync.function, sync.kind) == (SyncFunction::Thread, SyncKind::Start)
             && let Some(created) = stacks.created(sync.object.0)
@@ -184,7 +190,7 @@ impl Tool for Divider<'_> {
         for stacks in &mut self.stacks {
             stacks.event(at, event);
         }
-        self.count(1, true);
+        self.count(EVENT_WEIGHT, true);
         Ok(())
     }
 
