@@ -32,6 +32,10 @@ pub struct DataName {
 }
 
 const CODE_SLOTS: usize = 4096;
+/// No address lies there.
+const NO_REGION: (VirtAddr, VirtAddr, Option<RegionId>) = (VirtAddr(0), VirtAddr(0), None);
+/// No variable has that number.
+const UNNAMED: VariableId = VariableId(u32::MAX);
 /// Paths kept; a large array has more elements than are worth it.
 const MAX_PATHS: usize = 1 << 16;
 
@@ -50,6 +54,8 @@ pub struct Resolver {
     names: Arc<Names>,
     image: ProcessImage,
     heap: HeapMap,
+    /// The region that was found last, and between which addresses.
+    last_region: (VirtAddr, VirtAddr, Option<RegionId>),
     cache: DataCache,
     /// None before the first instruction.
     code_cache: Vec<(u64, CodeId)>,
@@ -57,6 +63,8 @@ pub struct Resolver {
     code_version: u32,
     /// Numbers known here, so that shards need not wait for each other.
     known: HashMap<VariableKey, VariableId, Quick>,
+    /// Those of the blocks of allocators, by [`BlockHit::owner`].
+    of_block: Vec<VariableId>,
     /// The instruction of each allocation site, found when it first allocated.
     site_codes: Vec<CodeId>,
     paths: HashMap<(VariableId, u64, u32), Option<Arc<str>>, Quick>,
@@ -70,11 +78,13 @@ impl Resolver {
             names,
             image: ProcessImage::new(store),
             heap: HeapMap::new(),
+            last_region: NO_REGION,
             cache: DataCache::new(),
             code_cache: Vec::new(),
             code_of: HashMap::default(),
             code_version: next_code_version(),
             known: HashMap::default(),
+            of_block: Vec::new(),
             site_codes: Vec::new(),
             paths: HashMap::default(),
         }
@@ -87,12 +97,15 @@ impl Resolver {
             names: Arc::clone(&self.names),
             image: self.image.clone(),
             heap: self.heap.clone(),
+            last_region: NO_REGION,
             // Caches fill by themselves, and many children ask for little.
             cache: DataCache::new(),
             code_cache: Vec::new(),
             code_of: self.code_of.clone(),
             code_version: self.code_version,
             known: self.known.clone(),
+            // Its blocks are other variables.
+            of_block: Vec::new(),
             site_codes: self.site_codes.clone(),
             paths: self.paths.clone(),
         }
@@ -128,6 +141,7 @@ impl Resolver {
         if event.change == RegionChange::Map {
             self.heap.forget_released(event.start, event.len);
         }
+        self.last_region = NO_REGION;
         if self.image.apply(event) {
             self.code_of.clear();
             self.code_version = next_code_version();
@@ -334,10 +348,19 @@ impl Resolver {
     }
 
     fn find_data(&mut self, addr: VirtAddr) -> NamedRange {
-        let (from, to, region) = self.image.regions().find_range(addr);
+        if !(self.last_region.0 <= addr && addr < self.last_region.1) {
+            self.last_region = self.image.regions().find_range(addr);
+        }
+        let (from, to, region) = self.last_region;
         let (start, end, hit) = self.heap.get_span(addr);
         let named = |(variable, base)| NamedRange { start, end, base, variable, region };
         let block_of = |hit: BlockHit| VirtAddr(addr.0.wrapping_sub(hit.offset));
+        if let Some(hit) = hit
+            && let Some(&variable) = self.of_block.get(hit.owner() as usize).filter(|id| **id != UNNAMED)
+        {
+            let (start, end) = (start.max(from), end.min(to));
+            return NamedRange { start, end, base: block_of(hit), variable, region };
+        }
         let in_module = match hit {
             // An allocator that hands out parts of a static array.
             Some(hit) if self.is_from_allocator(hit) => None,
@@ -347,7 +370,19 @@ impl Resolver {
             (Some(found), _) => {
                 NamedRange { start: found.start.max(start), end: found.end.min(end), ..found }
             }
-            (None, Some(hit)) => named((self.block_variable(hit), block_of(hit))),
+            (None, Some(hit)) if self.is_from_allocator(hit) => {
+                let variable = self.names.variable_id(self.block_key(hit), || self.named_block(hit));
+                let owner = hit.owner() as usize;
+                if owner >= self.of_block.len() {
+                    self.of_block.resize(owner + 1, UNNAMED);
+                }
+                self.of_block[owner] = variable;
+                named((variable, block_of(hit)))
+            }
+            (None, Some(hit)) => {
+                let variable = self.variable_id(self.block_key(hit), |resolver| resolver.named_block(hit));
+                named((variable, block_of(hit)))
+            }
             (None, None) => named(self.region_variable(region)),
         };
         found.start = found.start.max(from);
@@ -403,20 +438,21 @@ impl Resolver {
         Some(NamedRange { start, end, base: placed(bias, base), variable, region })
     }
 
-    fn block_variable(&mut self, hit: BlockHit) -> VariableId {
-        self.variable_id(VariableKey::Block(self.process, hit.block, hit.state), |resolver| {
-            let Some(block) = resolver.heap.block(hit.block) else { return nowhere() };
-            let code = resolver.site_codes.get(block.site.0 as usize);
-            let place = code
-                .and_then(|code| resolver.names.code(*code))
-                .map_or_else(String::new, |code| code.to_string());
-            let name = resolver.heap.forged_name(hit.block, hit.state, &place).unwrap_or_default();
-            let kind = VariableKind::Block { process: resolver.process, block: hit.block, state: hit.state };
-            let regions = resolver.image.regions();
-            let region = regions.find(block.start).and_then(|id| regions.region(id));
-            let region = region.map_or(RegionKind::Anonymous, |region| region.kind);
-            Variable { name: name.into(), kind, region, bytes: block.len, module: None }
-        })
+    fn block_key(&self, hit: BlockHit) -> VariableKey {
+        VariableKey::Block(self.process, hit.block, hit.state)
+    }
+
+    fn named_block(&self, hit: BlockHit) -> Variable {
+        let Some(block) = self.heap.block(hit.block) else { return nowhere() };
+        let code = self.site_codes.get(block.site.0 as usize);
+        let place =
+            code.and_then(|code| self.names.code(*code)).map_or_else(String::new, |code| code.to_string());
+        let name = self.heap.forged_name(hit.block, hit.state, &place).unwrap_or_default();
+        let kind = VariableKind::Block { process: self.process, block: hit.block, state: hit.state };
+        let regions = self.image.regions();
+        let region = regions.find(block.start).and_then(|id| regions.region(id));
+        let region = region.map_or(RegionKind::Anonymous, |region| region.kind);
+        Variable { name: name.into(), kind, region, bytes: block.len, module: None }
     }
 
     fn region_variable(&mut self, id: Option<RegionId>) -> (VariableId, VirtAddr) {

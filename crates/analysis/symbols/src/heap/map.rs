@@ -40,6 +40,13 @@ fn owner(block: BlockId, state: BlockState) -> u32 {
     block.0 << 2 | state as u32
 }
 
+impl BlockHit {
+    /// A number for the block and its state: four times that of the block, and more.
+    pub(crate) fn owner(&self) -> u32 {
+        owner(self.block, self.state)
+    }
+}
+
 fn block_of(owner: u32) -> (BlockId, BlockState) {
     let state = match owner & 3 {
         0 => BlockState::Live,

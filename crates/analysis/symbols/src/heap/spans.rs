@@ -127,8 +127,28 @@ impl SpanMap {
     }
 }
 
+/// So many parts around the guessed one are looked at.
+const NEAR_PARTS: usize = 8;
+
+/// The first part that begins after `at`. Where parts are as long as each other the first guess is right, and none of those between is
+/// looked at, which mostly are in no cache.
+fn first_after(parts: &[PagePart], at: u16) -> usize {
+    let begins_after = |part: &PagePart| part.start > at;
+    let mut guess = usize::from(at) * parts.len() / PAGE_BYTES as usize;
+    for _ in 0..NEAR_PARTS {
+        if parts.get(guess).is_some_and(|part| !begins_after(part)) {
+            guess += 1;
+        } else if guess.checked_sub(1).and_then(|before| parts.get(before)).is_some_and(begins_after) {
+            guess -= 1;
+        } else {
+            return guess;
+        }
+    }
+    parts.partition_point(|part| !begins_after(part))
+}
+
 fn find_part(parts: &[PagePart], page: VirtAddr, at: u16) -> OwnedRange {
-    let after = parts.partition_point(|part| part.start <= at);
+    let after = first_after(parts, at);
     let before = after.checked_sub(1).and_then(|i| parts.get(i));
     if let Some(part) = before.filter(|part| at < part.end) {
         return OwnedRange {
