@@ -1,5 +1,5 @@
 // Denies itself system calls as sandboxes do, accesses more than a buffer holds, and ends by a plain call:
-// denies_itself strict | errno | kill | files | trap. files denies files and signals alone, by the end of the process; trap denies some calls by
+// denies_itself strict | errno | kill | files | trap. files denies files, signals and advice alone, by the end of the process; trap denies some calls by
 // a signal, and makes one of them. With another argument it has a second thread.
 // build: -pthread
 // args: errno
@@ -52,6 +52,7 @@ int main(int argc, char **argv) {
         KILLS(SYS_open),
         KILLS(SYS_kill),
         KILLS(SYS_process_vm_readv),
+        KILLS(SYS_madvise),
         OTHERS(SECCOMP_RET_ALLOW),
     };
     struct sock_filter traps[] = {

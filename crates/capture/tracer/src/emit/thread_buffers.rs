@@ -36,8 +36,7 @@ fn window(index: usize, start: u64) -> u64 {
         // for it. Touching its pages now is only a matter of speed.
         unsafe {
             sys::mremap(start, 0, FLOW_BYTES as u64, flags, at);
-            let args = [at as usize, FLOW_BYTES, libc::MADV_POPULATE_WRITE as usize, 0, 0, 0];
-            sys::syscall(libc::SYS_madvise as usize, args);
+            sys::populate(at, FLOW_BYTES as u64);
         }
     }
     at

@@ -159,6 +159,9 @@ impl Filter {
         {
             sys::forbid_files();
         }
+        if ends(libc::SYS_madvise, [PAGE, PAGE, libc::MADV_POPULATE_WRITE as u64, 0, 0, 0]) {
+            sys::forbid_populating();
+        }
         let recorder = PROCESS.pool().and_then(|pool| pool.control().recorder());
         if recorder.is_some_and(|pid| ends(libc::SYS_kill, [pid.into(), 0, 0, 0, 0, 0])) {
             recorder::ask_no_more();
