@@ -339,15 +339,18 @@ impl Engine {
         if let Some(index) = self.areas.iter().position(|area| area.serves(addr)) {
             return Some(index);
         }
-        let mut area = Area::new(addr)?;
-        for mode in MODES {
-            let table = self.tables.get(mode as usize)?.as_ref()?;
-            if !table.has_probe() {
-                table.set_probe(area.append_entry(|at| emit_probe(at, table.base(), mode)));
-            }
-        }
-        self.areas.push(area);
+        self.areas.push(Area::new(addr)?);
         Some(self.areas.len() - 1)
+    }
+
+    /// Writes the search for indirect branches of code of that kind, where there is none yet.
+    fn prepare_search(&mut self, mode: Mode, area: usize) -> Option<()> {
+        let table = self.tables.get(mode as usize)?.as_ref()?;
+        if !table.has_probe() {
+            let area = self.areas.get_mut(area)?;
+            table.set_probe(area.append_entry(|at| emit_probe(at, table.base(), mode)));
+        }
+        Some(())
     }
 
     fn translate(
@@ -399,6 +402,7 @@ impl Engine {
         }
         let addr = plan.addr;
         let index = self.area(addr).ok_or(Untranslatable::Full)?;
+        self.prepare_search(mode, index).ok_or(Untranslatable::Full)?;
         let id = self.next_id;
         let at = self.areas.get(index).ok_or(Untranslatable::Full)?.next;
         let ways = self.tables.get(mode as usize).and_then(Option::as_ref).map_or(0, BranchTable::ways);

@@ -70,6 +70,9 @@ unsafe impl GlobalAlloc for Allocator {
             let Some(chunk) = sys::map_anonymous(CHUNK_BYTES as u64, rw) else {
                 return core::ptr::null_mut();
             };
+            // The decoder's tables fill three of them as soon as anything is decoded.
+            // SAFETY: it is new.
+            unsafe { sys::populate(chunk as u64, CHUNK_BYTES as u64) };
             (heap.chunk, heap.left) = (chunk, CHUNK_BYTES);
         }
         let gap = (heap.chunk as usize).wrapping_neg() & (bytes - 1);
