@@ -322,7 +322,10 @@ impl Engine {
             && let Some(table) = self.tables.get(mode as usize).and_then(Option::as_ref)
         {
             table.remove(addr);
-            // A long path may go there without looking.
+            if !self.search.may_pass(addr) {
+                return;
+            }
+            // A long path goes there without looking.
             let goes_there = |block: &CachedBlock| block.executed(None).skip(1).any(|ip| ip == addr);
             let gone = self.paths(goes_there).collect();
             self.forget(&gone);

@@ -21,10 +21,10 @@ use crate::plan::Plan;
 /// Entries of a buffer that are looked at.
 const SAMPLE: usize = 2048;
 /// Buffers before the first one that is looked at: short programs are not worth it.
-const FIRST: u32 = 32;
+const FIRST: u32 = 64;
 /// The next one is looked at when so many more buffers were filled: a sixteenth of all so far, within these bounds. So what looking
 /// costs stays a small share, and a program that does something else later gets its paths.
-const PAUSES: [u32; 2] = [4, 512];
+const PAUSES: [u32; 2] = [8, 512];
 /// Paths that one sample gives at most.
 const MOST: usize = 32;
 /// Blocks without accesses, one after the other, that are found.
@@ -62,17 +62,24 @@ pub(crate) struct PathSearch {
     next: u32,
     /// Where a path begins, or where one was looked for.
     heads: BTreeMap<u64, PathHead>,
+    /// Where indirect branches inside of paths go on, those of forgotten paths, too.
+    passed: BTreeSet<u64>,
 }
 
 impl PathSearch {
     pub(crate) const fn new() -> Self {
-        Self { buffers: 0, next: FIRST, heads: BTreeMap::new() }
+        Self { buffers: 0, next: FIRST, heads: BTreeMap::new(), passed: BTreeSet::new() }
     }
 
     /// The paths.
     pub(crate) fn paths(&self) -> impl Iterator<Item = CodeKey> {
         let paths = self.heads.iter().filter(|&(_, &head)| head == PathHead::Path);
         paths.map(|(&addr, _)| CodeKey { addr, mode: Mode::Record })
+    }
+
+    /// Whether a path may have an indirect branch to that address inside.
+    pub(crate) fn may_pass(&self, addr: u64) -> bool {
+        self.passed.contains(&addr)
     }
 
     /// Whether a path is to be looked for from there.
@@ -131,14 +138,16 @@ impl Engine {
     /// Makes paths of what was executed most. How many.
     pub fn lengthen(&mut self, sample: &Sample, environment: &mut impl Environment) -> usize {
         let executed = &sample.executed;
-        let mut begun: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        for (place, own) in executed.iter().enumerate() {
-            if let Some((block, _)) = self.numbered(own.id) {
-                begun.entry(block.addr).or_default().push(place);
-            }
-        }
-        let mut begun: Vec<_> =
-            begun.into_iter().filter(|(_, places)| places.len() >= executed.len() / 128).collect();
+        let start = |(place, own): (usize, &Executed)| Some((self.numbered(own.id)?.0.addr, place));
+        let mut starts: Vec<(u64, usize)> = executed.iter().enumerate().filter_map(start).collect();
+        starts.sort_unstable();
+        let group = |group: &[(u64, usize)]| {
+            let addr = group.first()?.0;
+            let is_hot = group.len() >= executed.len() / 128;
+            is_hot.then(|| (addr, group.iter().map(|&(_, place)| place).collect()))
+        };
+        let mut begun: Vec<(u64, Vec<usize>)> =
+            starts.chunk_by(|one, other| one.0 == other.0).filter_map(group).collect();
         begun.sort_by_key(|(addr, places)| (core::cmp::Reverse(places.len()), *addr));
         let from = self.links.len();
         let mut made = BTreeMap::new();
@@ -298,7 +307,14 @@ impl Engine {
         if plan.steps.len() <= before || !plan.records() {
             return None;
         }
-        self.append(&mut plan, Mode::Record, false, environment).ok()
+        let code = self.append(&mut plan, Mode::Record, false, environment).ok()?;
+        let is_indirect = |index: &usize| {
+            let transfer = plan.steps.get(*index).map(|step| step.transfer);
+            matches!(transfer, Some(Transfer::Return(_) | Transfer::JumpIndirect | Transfer::CallIndirect))
+        };
+        let passed = (0..plan.steps.len()).filter(is_indirect).filter_map(|index| plan.addr_of(index + 1));
+        self.search.passed.extend(passed);
+        Some(code)
     }
 }
 
@@ -464,6 +480,9 @@ mod tests {
             assert!(
                 engine.is_of(path, CALLED + 3, CALLED + 4) && !engine.is_of(path, CALLED + 4, CALLED + 9)
             );
+            // A direct branch leads there.
+            engine.intercept(AT + 11, Mode::Record);
+            assert_eq!(paths(&engine), [AT]);
             let told = changes();
             forget(&mut engine);
             assert_ne!(changes(), told);
@@ -497,6 +516,6 @@ mod tests {
     fn few_buffers_are_looked_at() {
         let mut engine = Engine::new();
         let looked: Vec<u32> = (1..200).filter(|_| engine.sample(&[]).is_some()).take(5).collect();
-        assert_eq!(looked, [FIRST, FIRST + 4, FIRST + 8, FIRST + 12, FIRST + 16]);
+        assert_eq!(looked, [0, 1, 2, 3, 4].map(|number| FIRST + number * PAUSES[0]));
     }
 }
