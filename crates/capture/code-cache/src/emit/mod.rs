@@ -276,7 +276,7 @@ impl BlockEmitter<'_> {
         self.code.set_distance(trap, self.code.here());
         self.block.parts[1] = PartAt { distance: self.distance(), aside: 0 };
         self.code.trap();
-        if first.is_some_and(|step| step.instruction.transfer() == Transfer::Next) {
+        if first.is_some_and(|step| step.transfer == Transfer::Next) {
             // Where the tracer can't do the instruction itself, it goes on here.
             self.block.parts[0] = PartAt { distance: self.distance(), aside: 0 };
             self.copy(0)?;

@@ -36,7 +36,7 @@ impl BlockEmitter<'_> {
         self.code.store_gs(SPILL_RCX, Gpr::RCX);
         self.code.store_gs(SPILL_RDX, Gpr::RDX);
         self.inner_part(index);
-        match step.instruction.transfer() {
+        match step.transfer {
             Transfer::Return(bytes) => {
                 self.code.pop(Gpr::RCX);
                 if bytes > 0 {
@@ -45,7 +45,7 @@ impl BlockEmitter<'_> {
             }
             _ => self.target(index).ok_or(TooFar(index))?,
         }
-        if step.instruction.transfer() == Transfer::CallIndirect {
+        if step.transfer == Transfer::CallIndirect {
             self.inner_part(index);
             self.push_return(step.instruction.next());
         }

@@ -3,10 +3,9 @@
 use alloc::vec::Vec;
 use blocks::MAX_VALUES;
 use memref::AccessKind;
-use x86::Examiner;
 
 use super::end::End;
-use super::{ORDER_WORDS, Plan, Planned};
+use super::{ORDER_WORDS, Plan};
 use crate::asked::Task;
 use crate::capture::Capture;
 use crate::check::Check;
@@ -15,9 +14,7 @@ use crate::register::Gpr;
 impl Plan {
     /// Ends the block after the first instruction that accesses memory, and finds what is to be written of that.
     pub(super) fn find_captures(&mut self) -> bool {
-        let mut examiner = Examiner::new();
-        let mut accesses = |step: &Planned| examiner.examine(&step.instruction).operands().next().is_some();
-        let Some(index) = self.steps.iter().position(&mut accesses) else {
+        let Some(index) = self.steps.iter().position(|step| step.operands > 0) else {
             // There are no bytes to record.
             self.captures = None;
             return true;
@@ -25,13 +22,13 @@ impl Plan {
         self.truncate(index + 1);
         let next = self.next();
         let Some(step) = self.steps.get(index) else { return false };
-        let instruction = step.instruction;
+        let offset = step.offset;
         let mut captures = Vec::with_capacity(2);
-        for operand in examiner.examine(&instruction).operands() {
+        for operand in step.accesses(&self.operands) {
             let pushed = (operand.kind == AccessKind::Store
                 && matches!(self.end, End::Call(_) | End::CallIndirect))
             .then_some(next);
-            let mut capture = Capture::new(&operand, pushed);
+            let mut capture = Capture::new(operand, pushed);
             if self.task != Some(Task::Data) {
                 capture.leave_bytes();
             }
@@ -41,7 +38,7 @@ impl Plan {
         for capture in &mut captures {
             capture.word = word as u8;
             word += capture.words();
-            self.accesses.push(capture.access(index as u16, step.offset));
+            self.accesses.push(capture.access(index as u16, offset));
         }
         // What is written after the instruction comes last, and no place in the buffer is left out before it.
         let late = captures.iter().position(Capture::is_late);
@@ -56,17 +53,16 @@ impl Plan {
 
     /// Finds the accesses that are looked at.
     pub(super) fn find_checks(&mut self) {
-        let mut examiner = Examiner::new();
         let mut checks = Vec::with_capacity(16);
         for (index, step) in self.steps.iter().enumerate() {
             let masked = step.instruction.mask().is_some();
-            for operand in examiner.examine(&step.instruction).operands() {
+            for operand in step.accesses(&self.operands) {
                 if operand.kind == AccessKind::Prefetch {
                     continue;
                 }
                 let repeated = self.end == End::Repeat
                     && matches!(operand.base.map(Gpr::numbered), Some(Gpr::RSI | Gpr::RDI));
-                let place = Capture::new(&operand, None);
+                let place = Capture::new(operand, None);
                 checks.push(Check { instruction: index as u16, place, repeated, masked });
             }
         }

@@ -24,15 +24,15 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// How a block ends with this instruction; `None` where it goes on.
-    pub(super) fn of(instruction: &Instruction) -> Option<Self> {
+    /// How a block ends with this instruction, which leads there; `None` where it goes on.
+    pub(super) fn of(instruction: &Instruction, transfer: Transfer) -> Option<Self> {
         if needs_tracer(instruction) {
             return Some(Self::Special);
         }
         if instruction.is_repeated() {
             return Some(Self::Repeat);
         }
-        Some(match instruction.transfer() {
+        Some(match transfer {
             Transfer::Next => return None,
             Transfer::Jump(target) => Self::Jump(target),
             Transfer::Branch(_, target) => Self::Branch(target),

@@ -47,7 +47,7 @@ impl Plan {
                     return None;
                 }
                 if self.steps.is_empty() {
-                    self.push(&mut examiner, instruction, bytes);
+                    self.push(&mut examiner, instruction, instruction.transfer(), bytes);
                     self.make_special();
                 }
                 break;
@@ -56,14 +56,15 @@ impl Plan {
             if ordered && !self.steps.is_empty() {
                 break;
             }
+            let transfer = instruction.transfer();
             let end = match &self.captures {
                 Some(_) if super::captures::needs_tracer(&instruction) => Some(End::Special),
-                _ => End::of(&instruction),
+                _ => End::of(&instruction, transfer),
             };
             if matches!(end, Some(End::Special | End::Repeat)) && !self.steps.is_empty() {
                 break;
             }
-            self.push(&mut examiner, instruction, bytes.get(offset..).unwrap_or(&[]));
+            self.push(&mut examiner, instruction, transfer, bytes.get(offset..).unwrap_or(&[]));
             offset += instruction.len_bytes();
             if ordered && end.is_none() {
                 self.ordered = true;
@@ -116,13 +117,14 @@ impl Plan {
             let len = read(ip, &mut bytes);
             let bytes = bytes.get(..len).unwrap_or(&[]);
             let Some(instruction) = Instruction::decode(bytes, ip) else { break };
-            let end = End::of(&instruction);
+            let transfer = instruction.transfer();
+            let end = End::of(&instruction, transfer);
             let is_alone = instruction.is_locked()
                 || matches!(end, Some(End::Special | End::Repeat | End::Syscall | End::CountBranch(_)));
             if is_alone || index > 0 && stops(ip) {
                 break;
             }
-            self.push(&mut examiner, instruction, bytes);
+            self.push(&mut examiner, instruction, transfer, bytes);
             let Some(&next) = path.get(index + 1) else { break };
             let goes_there = match end {
                 None => instruction.next() == next,
@@ -170,13 +172,13 @@ impl Plan {
 
     /// Whether that instruction is a jump after which the block goes on: it does nothing there.
     pub(crate) fn is_followed(&self, index: usize) -> bool {
-        let is_jump = |step: &Planned| matches!(step.instruction.transfer(), Transfer::Jump(_));
+        let is_jump = |step: &Planned| matches!(step.transfer, Transfer::Jump(_));
         index + 1 < self.steps.len() && self.steps.get(index).is_some_and(is_jump)
     }
 
     /// Whether that instruction is a call after which the block goes on in what is called.
     pub(crate) fn is_followed_call(&self, index: usize) -> bool {
-        let is_call = |step: &Planned| matches!(step.instruction.transfer(), Transfer::Call(_));
+        let is_call = |step: &Planned| matches!(step.transfer, Transfer::Call(_));
         index + 1 < self.steps.len() && self.steps.get(index).is_some_and(is_call)
     }
 
@@ -203,14 +205,14 @@ impl Plan {
 
     /// Where the branch in the middle of that number leads if the block does not go on after it; `None`: the processor knows.
     pub(crate) fn exit_target(&self, index: usize) -> Option<u64> {
-        let branch = self.steps.get(index)?.instruction;
-        let target = branch.transfer().target()?;
-        Some(if self.is_taken(index) { branch.next() } else { target })
+        let branch = self.steps.get(index)?;
+        let target = branch.transfer.target()?;
+        Some(if self.is_taken(index) { branch.instruction.next() } else { target })
     }
 
     /// Whether the block goes on where the branch in the middle of that number leads.
     pub(crate) fn is_taken(&self, index: usize) -> bool {
-        let target = self.steps.get(index).and_then(|step| step.instruction.transfer().target());
+        let target = self.steps.get(index).and_then(|step| step.transfer.target());
         target.is_some() && target == self.addr_of(index + 1)
     }
 
@@ -237,7 +239,7 @@ impl Plan {
     fn end_at_exit(&mut self) {
         let len = self.steps.len();
         self.exits.retain(|&exit| usize::from(exit) + 1 < len);
-        let last = self.steps.last().and_then(|last| End::of(&last.instruction));
+        let last = self.steps.last().and_then(|last| End::of(&last.instruction, last.transfer));
         if self.end == End::Fall
             && let Some(end) = last
             && end != End::Special
@@ -253,14 +255,29 @@ impl Plan {
         starts.zip(ends)
     }
 
-    /// Takes an instruction, whose bytes these begin with.
-    fn push(&mut self, examiner: &mut Examiner, instruction: Instruction, bytes: &[u8]) {
-        let registers = examiner.examine(&instruction).registers();
+    /// Takes an instruction, where it leads, and its bytes, which these begin with.
+    fn push(&mut self, examiner: &mut Examiner, instruction: Instruction, transfer: Transfer, bytes: &[u8]) {
+        let effects = examiner.examine(&instruction);
+        let RegisterUse { used, set, written } = effects.registers();
+        let mut sums = effects.sums();
+        let sums = [sums.next(), sums.next()];
+        let operands_at = self.operands.len();
+        self.operands.extend(effects.operands());
         let offset = instruction.addr().wrapping_sub(self.addr) as i64;
         let code_at = self.code.len() as u16;
         self.code.extend_from_slice(bytes.get(..instruction.len_bytes()).unwrap_or(bytes));
-        let RegisterUse { used, set, .. } = registers;
-        self.steps.push(Planned { instruction, offset, code_at, used, set });
+        self.steps.push(Planned {
+            instruction,
+            transfer,
+            offset,
+            code_at,
+            used,
+            set,
+            written,
+            sums,
+            operands_at: operands_at as u16,
+            operands: (self.operands.len() - operands_at) as u16,
+        });
     }
 
     /// Makes the block end before that instruction.

@@ -15,7 +15,7 @@ mod values;
 
 use alloc::vec::Vec;
 use blocks::{BlockAccess, MAX_INSTRUCTIONS, RecordedValues};
-use x86::Instruction;
+use x86::{Instruction, MemoryOperand, RegisterSum, Transfer};
 
 use crate::asked::{Flow, Task};
 use crate::capture::{self, Capture};
@@ -33,6 +33,8 @@ pub(crate) const REPEATED: [Gpr; 3] = [Gpr::RSI, Gpr::RDI, Gpr::RCX];
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
     pub(crate) instruction: Instruction,
+    /// Where it leads.
+    pub(crate) transfer: Transfer,
     /// Its distance from the block's address.
     pub(crate) offset: i64,
     /// Where its bytes begin among the plan's.
@@ -41,6 +43,21 @@ pub(crate) struct Planned {
     pub(crate) used: u16,
     /// Those of them that it sets as a whole, without reading them.
     pub(crate) set: u16,
+    /// Those of them that it may change.
+    written: u16,
+    /// Registers of which it is known what they hold after it: the stack pointer, and one result.
+    sums: [Option<RegisterSum>; 2],
+    /// Where its accesses begin among the plan's operands, and how many there are.
+    operands_at: u16,
+    operands: u16,
+}
+
+impl Planned {
+    /// Its accesses among the plan's operands: those that only store come last.
+    fn accesses<'a>(&self, operands: &'a [MemoryOperand]) -> &'a [MemoryOperand] {
+        let from = usize::from(self.operands_at);
+        operands.get(from..from + usize::from(self.operands)).unwrap_or(&[])
+    }
 }
 
 /// A value to keep: a register, before the instruction of that number.
@@ -58,6 +75,8 @@ const ORDER_WORDS: usize = 2;
 pub(crate) struct Plan {
     pub(crate) addr: u64,
     pub(crate) steps: Vec<Planned>,
+    /// What its instructions access, as their encodings tell it. Of instructions that were left out again, too.
+    operands: Vec<MemoryOperand>,
     /// The bytes of all instructions.
     pub(crate) code: Vec<u8>,
     pub(crate) values: Vec<KeptValue>,
@@ -118,6 +137,7 @@ impl Plan {
         Self {
             addr,
             steps: Vec::with_capacity(16),
+            operands: Vec::with_capacity(16),
             code: Vec::with_capacity(64),
             values: Vec::with_capacity(16),
             accesses: Vec::with_capacity(32),

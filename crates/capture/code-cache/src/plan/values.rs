@@ -4,10 +4,10 @@
 //! was kept need not be kept again.
 
 use blocks::{BlockAccess, Chosen, MAX_ACCESSES, MAX_VALUES, Masked, NO_VALUE, Repeated};
-use x86::{Effects, ElementChoice, Examiner, Instruction, MemoryOperand, SegmentBase};
+use x86::{ElementChoice, Instruction, MemoryOperand, RegisterSum, SegmentBase};
 
 use super::end::End;
-use super::{KeptValue, Plan, REPEATED};
+use super::{KeptValue, Plan, Planned, REPEATED};
 use crate::register::{Gpr, KeptRegister, MaskRegister};
 
 /// What is known of a register: a value that was kept plus a constant, or a constant alone.
@@ -43,22 +43,22 @@ impl Plan {
             End::Repeat => return self.find_repeated(),
             _ => {}
         }
-        let mut examiner = Examiner::new();
         let mut known = [KnownValue::Nothing; 16];
-        for index in 0..self.steps.len() {
-            let Some(step) = self.steps.get(index) else { break };
-            let (instruction, offset) = (step.instruction, step.offset);
-            let effects = examiner.examine(&instruction);
-            for operand in effects.operands() {
+        let steps = core::mem::take(&mut self.steps);
+        let operands = core::mem::take(&mut self.operands);
+        let fits = steps.iter().enumerate().all(|(index, step)| {
+            for operand in step.accesses(&operands) {
                 if self.values.len() + 3 > MAX_VALUES || self.accesses.len() >= MAX_ACCESSES {
                     return false;
                 }
-                let access = self.access(index as u16, offset, &instruction, &operand, &mut known);
+                let access = self.access(index as u16, step.offset, &step.instruction, operand, &mut known);
                 self.accesses.push(access);
             }
-            update(&mut known, &effects);
-        }
-        true
+            update(&mut known, step);
+            true
+        });
+        (self.steps, self.operands) = (steps, operands);
+        fits
     }
 
     fn access(
@@ -124,14 +124,13 @@ impl Plan {
     /// A repeated string instruction keeps its three registers before and after.
     fn find_repeated(&mut self) -> bool {
         let Some(step) = self.steps.first() else { return false };
-        let instruction = step.instruction;
-        for operand in Examiner::new().examine(&instruction).operands() {
+        let access = |operand: &MemoryOperand| {
             let base = match operand.base.map(Gpr::numbered) {
                 Some(Gpr::RSI) => 0,
                 Some(Gpr::RDI) => 1,
-                _ => return false,
+                _ => return None,
             };
-            self.accesses.push(BlockAccess {
+            Some(BlockAccess {
                 size: operand.len_bytes,
                 kind: operand.kind,
                 base,
@@ -139,8 +138,10 @@ impl Plan {
                 repeated: Some(Repeated { count_after: 5, place_after: base + 3 }),
                 fs: operand.segment == SegmentBase::Fs,
                 ..BlockAccess::NONE
-            });
-        }
+            })
+        };
+        let Some(accesses) = step.accesses(&self.operands).iter().map(access).collect() else { return false };
+        self.accesses = accesses;
         for at in [0, 1] {
             for register in REPEATED {
                 self.values.push(KeptValue { at, register: KeptRegister::General(register) });
@@ -151,21 +152,23 @@ impl Plan {
 }
 
 /// What is known of the registers after an instruction.
-fn update(known: &mut [KnownValue; 16], effects: &Effects<'_>) {
-    let before = *known;
-    let written = effects.registers().written;
+fn update(known: &mut [KnownValue; 16], step: &Planned) {
+    let sum = |sum: RegisterSum| {
+        let base = match sum.base {
+            Some(base) => known.get(usize::from(base)).copied().unwrap_or(KnownValue::Nothing),
+            None => KnownValue::Number(0),
+        };
+        (sum.register, base.plus(sum.number))
+    };
+    let sums = step.sums.map(|own| own.map(sum));
     for (number, place) in known.iter_mut().enumerate() {
-        if written >> number & 1 != 0 {
+        if step.written >> number & 1 != 0 {
             *place = KnownValue::Nothing;
         }
     }
-    for sum in effects.sums() {
-        let base = match sum.base {
-            Some(base) => before.get(usize::from(base)).copied().unwrap_or(KnownValue::Nothing),
-            None => KnownValue::Number(0),
-        };
-        if let Some(place) = known.get_mut(usize::from(sum.register)) {
-            *place = base.plus(sum.number);
+    for (register, value) in sums.into_iter().flatten() {
+        if let Some(place) = known.get_mut(usize::from(register)) {
+            *place = value;
         }
     }
 }
