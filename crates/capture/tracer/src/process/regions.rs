@@ -106,14 +106,13 @@ pub(crate) fn follow_mappings(thread: &mut TracedThread, threads: Option<&[[u64;
         threads,
     };
     maps::each(|mapping| scan.module(&mapping));
-    maps::each(|mapping| scan.stretches(&mapping, found));
-    if PROCESS.settings().translate {
-        maps::each(|mapping| {
-            if !sys::is_own(mapping.start, mapping.end) {
-                code_views::note(&mapping);
-            }
-        });
-    }
+    let translates = PROCESS.settings().translate;
+    maps::each(|mapping| {
+        scan.stretches(&mapping, found);
+        if translates && !sys::is_own(mapping.start, mapping.end) {
+            code_views::note(&mapping);
+        }
+    });
     let count = scan.count;
     for entry in found.iter().take(count) {
         // SAFETY: `stretches` wrote the first `count` entries.

@@ -1,5 +1,7 @@
 //! Functions of unmodified programs whose entry starts or stops recording: a trap in the place of their first byte.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use buffers::{Breakpoint as Wanted, BreakpointKind};
 use memref::MarkerKind;
 use tracee::frame::UContext;
@@ -35,6 +37,9 @@ impl Breakpoints {
     }
 }
 
+/// Whether there are any: each instruction that is translated asks.
+static PLANTED: AtomicBool = AtomicBool::new(false);
+
 /// Writes a byte of code. The page stays writable: a later trap writes here again.
 fn write_code(addr: u64, byte: u8) -> bool {
     let page = pages::start_of_page(addr);
@@ -62,6 +67,7 @@ pub(crate) fn plant(wanted: &[Option<Wanted>]) {
         });
         // The recorder has made the address relative to the module's first mapping.
         let Some(addr) = base.map(|base| base.wrapping_add(wanted.address)) else { continue };
+        PLANTED.store(true, Ordering::Relaxed);
         if PROCESS.settings().translate {
             // The cache asks, code stays as it is.
             *place = Some(Breakpoint { addr, original: 0, kind: wanted.kind });
@@ -94,7 +100,7 @@ pub(crate) fn kind_at(addr: u64) -> Option<BreakpointKind> {
 
 /// Whether something is.
 pub(crate) fn is_at(addr: u64) -> bool {
-    kind_at(addr).is_some()
+    PLANTED.load(Ordering::Relaxed) && kind_at(addr).is_some()
 }
 
 /// A trap was executed: ours? Then it does what it is for, and the instruction that it replaces is executed.

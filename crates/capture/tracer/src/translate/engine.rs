@@ -24,11 +24,19 @@ pub(crate) static ENGINE: Lock<Engine> = Lock::new(Engine::new());
 /// what it says goes into a mean.
 static TRANSLATED: AtomicU64 = AtomicU64::new(0);
 const TIMED_OF: u64 = 16;
-static DEFINITIONS: Lock<DefinitionWriter> = Lock::new(DefinitionWriter::new());
+static DEFINITIONS: Lock<Definitions> =
+    Lock::new(Definitions { writer: DefinitionWriter::new(), bytes: [0; MAX_DEFINITION_BYTES] });
+
+/// Where definitions go.
+struct Definitions {
+    writer: DefinitionWriter,
+    /// One is made here, so that its room need not be cleared each time.
+    bytes: [u8; MAX_DEFINITION_BYTES],
+}
 
 /// In a forked child: definitions go into buffers of its own.
 pub(crate) fn forget_definitions() {
-    DEFINITIONS.lock().forget();
+    DEFINITIONS.lock().writer.forget();
 }
 
 /// What the cache needs of this process.
@@ -69,9 +77,6 @@ impl code_cache::Environment for Around {
         if self.mode != Mode::Record {
             return true;
         }
-        let mut bytes = [0; MAX_DEFINITION_BYTES];
-        let len = encode_definition(id, block.extent, block.values, block.accesses, &mut bytes);
-        let bytes = bytes.get(..len).unwrap_or(&[]);
         let process = PROCESS.number.load(Ordering::Relaxed);
         let control = pool.control();
         loop {
@@ -79,9 +84,13 @@ impl code_cache::Environment for Around {
                 return true;
             }
             let freed = control.freed_word().load(Ordering::Acquire);
-            if DEFINITIONS.lock().write(&pool, process, bytes).is_ok() {
+            let mut definitions = DEFINITIONS.lock();
+            let Definitions { writer, bytes } = &mut *definitions;
+            let len = encode_definition(id, block.extent, block.values, block.accesses, bytes);
+            if writer.write(&pool, process, bytes.get(..len).unwrap_or(&[])).is_ok() {
                 return true;
             }
+            drop(definitions);
             recorder::wait_for_free(control, freed);
         }
     }
