@@ -4,42 +4,29 @@
 //! `memtap stat` gives them: on two processors the wall clock says more about what else runs.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use proc_files::TaskStat;
 
+use crate::bench_record::number;
+use crate::bench_runs::{Run, Runs, TICK};
 use crate::table::{Table, median, short};
-use crate::{bench_record::number, install, kernel, shell};
+use crate::{install, kernel, shell};
 
-/// Seconds that the kernel counts processor time in.
-const TICK: f64 = 0.01;
 /// A shorter native run, in seconds, says more about start-up than about what is recorded.
 const SHORT: f64 = 0.05;
 /// The interpreter itself: what stands first in `PATH` may be a shell script that looks for it.
-const PYTHON: &str = "/usr/bin/python3";
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 /// So few accesses that start-up is all that recording them costs.
 const FEW: f64 = 10e6;
 
-/// What one run took: seconds of the wall clock, of the program's and of the recorder's processor time.
-#[derive(Clone, Copy, Default)]
-struct Run {
-    wall: f64,
-    program: f64,
-    recorder: f64,
-    accesses: f64,
-    bytes: f64,
-}
-
 struct Bench {
-    memtap: String,
-    trace: String,
+    runs: Runs,
     /// Text to compress.
     text: String,
     /// A program whose turns are nothing but a few accesses each.
     dense: String,
-    rounds: usize,
 }
 
 /// Runs everything; `--rounds N` says how often.
@@ -50,19 +37,14 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
         _ => bail!("usage: cargo xtask bench translate [--rounds N]"),
     };
     install::tools(install::BENCH)?;
-    shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "interpose"])?;
     let dir = shell::target_dir().join("bench-translate");
-    std::fs::create_dir_all(&dir)?;
-    let name =
-        |path: &Path| path.to_str().map(str::to_owned).context("the target directory's path is not UTF-8");
+    let runs = Runs::prepare(&dir, rounds)?;
     let text = dir.join("text");
     std::fs::write(&text, crate::bench_record::words(4_000_000))?;
     let bench = Bench {
-        memtap: name(&shell::profile_dir("release").join("memtap"))?,
-        trace: name(&dir.join("t.memtap"))?,
-        text: name(&text)?,
+        runs,
+        text: text.to_str().context("the target directory's path is not UTF-8")?.to_owned(),
         dense: kernel::build("dense")?,
-        rounds,
     };
     println!("Medians of {rounds} rounds; see docs/overhead.md for the method.");
     bench.ordinary(&dir)?;
@@ -73,49 +55,6 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
 }
 
 impl Bench {
-    fn native(&self, line: &[&str]) -> Result<Run> {
-        let before = children_seconds()?;
-        let start = Instant::now();
-        let status = quiet(&mut shell::command(line))?;
-        if !status {
-            bail!("{line:?} fails");
-        }
-        let wall = start.elapsed().as_secs_f64();
-        Ok(Run { wall, program: children_seconds()? - before, ..Run::default() })
-    }
-
-    fn recorded(&self, options: &[&str], line: &[&str]) -> Result<Run> {
-        let mut words = vec![&*self.memtap, "record", "--force", "--tracer", "translate", "-o", &self.trace];
-        words.extend(options);
-        words.push("--");
-        words.extend(line);
-        let start = Instant::now();
-        if !quiet(&mut shell::command(&words))? {
-            bail!("{words:?} fails");
-        }
-        let wall = start.elapsed().as_secs_f64();
-        let stat = shell::output(Command::new(&self.memtap).args(["stat", &self.trace, "--json"]))?;
-        Ok(Run {
-            wall,
-            program: number(&stat, "program_cpu_seconds")?,
-            recorder: number(&stat, "recorder_cpu_seconds")?,
-            accesses: number(&stat, "accesses")?,
-            bytes: number(&stat, "file_bytes")?,
-        })
-    }
-
-    fn medians(&self, mut run: impl FnMut() -> Result<Run>) -> Result<Run> {
-        let runs = (0..self.rounds).map(|_| run()).collect::<Result<Vec<_>>>()?;
-        let of = |what: fn(&Run) -> f64| median(runs.iter().map(what).collect());
-        Ok(Run {
-            wall: of(|run| run.wall),
-            program: of(|run| run.program),
-            recorder: of(|run| run.recorder),
-            accesses: of(|run| run.accesses),
-            bytes: of(|run| run.bytes),
-        })
-    }
-
     /// The twelve programs that stand for what people record: their means and the worst of them are what is told.
     fn ordinary(&self, dir: &Path) -> Result<()> {
         let text = &*self.text;
@@ -197,9 +136,9 @@ impl Bench {
         ]);
         let (mut ratios, mut costs): ([Vec<f64>; 4], [Vec<f64>; 3]) = Default::default();
         for (name, line) in programs {
-            let native = self.medians(|| self.native(line))?;
-            let quiet = self.medians(|| self.recorded(&["--never"], line))?;
-            let full = self.medians(|| self.recorded(&[], line))?;
+            let native = self.runs.medians(|| self.runs.native(line))?;
+            let quiet = self.runs.medians(|| self.runs.recorded(&["--never"], line))?;
+            let full = self.runs.medians(|| self.runs.recorded(&[], line))?;
             // The kernel counts in ticks of 10 ms.
             let base = native.program.max(TICK);
             let all = full.program + full.recorder;
@@ -253,7 +192,10 @@ impl Bench {
             let (few, many) = ("4000000", "40000000");
             let side = |turns: &str| -> Result<(Run, Run)> {
                 let line = [&*self.dense, what, turns];
-                Ok((self.medians(|| self.native(&line))?, self.medians(|| self.recorded(&[], &line))?))
+                Ok((
+                    self.runs.medians(|| self.runs.native(&line))?,
+                    self.runs.medians(|| self.runs.recorded(&[], &line))?,
+                ))
             };
             let ((native_few, few), (native_many, many)) = (side(few)?, side(many)?);
             let accesses = many.accesses - few.accesses;
@@ -273,9 +215,9 @@ impl Bench {
     fn start_up(&self) -> Result<()> {
         let mut table = Table::new(&["start-up, ms", "native", "recorded", "blocks", "us a block"]);
         for line in [&["true"][..], &[PYTHON, "-S", "-E", "-c", "pass"]] {
-            let native = self.medians(|| self.native(line))?;
-            let full = self.medians(|| self.recorded(&[], line))?;
-            let stat = shell::output(Command::new(&self.memtap).args(["stat", &self.trace, "--json"]))?;
+            let native = self.runs.medians(|| self.runs.native(line))?;
+            let full = self.runs.medians(|| self.runs.recorded(&[], line))?;
+            let stat = self.runs.stat()?;
             let blocks = number(&stat, "blocks translated")?;
             let ns = number(&stat, "nanoseconds of translating")?;
             table.row(vec![
@@ -297,12 +239,10 @@ impl Bench {
         for line in
             [&["gzip", "-c", &self.text][..], &["perl", "-e", "my %h; $h{$_ % 999} .= 'x' for 1..900000"]]
         {
-            let run = self.medians(|| {
+            let run = self.runs.medians(|| {
                 let start = Instant::now();
-                let run = self.recorded(&[], line)?;
-                if !quiet(Command::new(&self.memtap).args(["report", &self.trace]))? {
-                    bail!("memtap report fails");
-                }
+                let run = self.runs.recorded(&[], line)?;
+                self.runs.report()?;
                 Ok(Run { wall: start.elapsed().as_secs_f64(), ..run })
             })?;
             let each = run.wall * 1e9 / run.accesses;
@@ -364,17 +304,4 @@ fn pixels(width: usize, height: usize) -> Vec<u8> {
         picture.push((at / 3 % width / 8 + at / 3 / width / 8 + (noise >> 28) as usize) as u8);
     }
     picture
-}
-
-/// Runs a command without its output; whether it succeeded.
-fn quiet(command: &mut Command) -> Result<bool> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    Ok(command.status().with_context(|| format!("can't start {command:?}"))?.success())
-}
-
-/// Processor time of all children that have ended, by the kernel's ticks.
-fn children_seconds() -> Result<f64> {
-    let stat =
-        TaskStat::parse(&std::fs::read("/proc/self/stat")?).context("/proc/self/stat is no line of it")?;
-    Ok(stat.children_ticks as f64 * TICK)
 }

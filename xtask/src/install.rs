@@ -62,6 +62,16 @@ pub(crate) const BENCH: &[Tool] = &[
     ("cjpeg", "libjpeg-turbo-progs"),
 ];
 
+/// For `bench load`.
+pub(crate) const BENCH_LOAD: &[Tool] = &[
+    ("gcc", "gcc"),
+    ("python3", "python3-minimal"),
+    ("redis-server", "redis-server"),
+    ("redis-benchmark", "redis-tools"),
+    ("nginx", "nginx-light"),
+    ("ab", "apache2-utils"),
+];
+
 /// For `bench probes`.
 pub(crate) const BENCH_PROBES: &[Tool] = &[
     ("gcc", "gcc"),

@@ -7,10 +7,12 @@
 mod bench;
 mod bench_answers;
 mod bench_findings;
+mod bench_load;
 mod bench_machine;
 mod bench_network;
 mod bench_probes;
 mod bench_record;
+mod bench_runs;
 mod bench_store;
 mod bench_translate;
 mod bench_types;
@@ -42,6 +44,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   demo                       install what is missing, record gzip, print its report, leave demo/report.html
   bench record               page protection, one table: native, memtap, Lackey, and the two-signal mechanism
   bench translate            what recording every access costs: programs, one access, start-up
+  bench load                 several threads, many short processes, servers under load, while they are recorded
   bench answers              what answers cost: tables, an index, a long trace, and the first answer beside DHAT
   bench findings [--only KIND[/CASE]] [--tools memtap,memcheck,asan] [--builds gcc-O1,...] [--memtap PATH] [--jobs N] [--record]
                              small programs whose errors are known, judged by memtap, memcheck and AddressSanitizer, in one table
