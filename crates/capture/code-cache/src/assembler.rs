@@ -324,11 +324,30 @@ impl Assembler {
         }
         self.store_gs(SPILL_RAX, Gpr::RAX);
         self.number(Gpr::RAX, table);
-        // mov rdx, [rax + rdx * 8]
+        self.jump_by_rax();
+    }
+
+    /// mov rdx, [rax + rdx * 8]; mov rax, `gs:[spill_rax]`; jmp rdx
+    fn jump_by_rax(&mut self) {
         self.put(&[0x48, 0x8b, 0x14, 0xd0]);
         self.load_gs(Gpr::RAX, SPILL_RAX);
-        // jmp rdx
         self.put(&[0xff, 0xe2]);
+    }
+
+    /// movzx edx, word [rdx * 2 + numbers]; jmp [rdx * 8 + ways]; where these are not below 2 GiB, rdx is lost.
+    pub(crate) fn jump_by_number(&mut self, numbers: u64, ways: u64) {
+        if let (Some(numbers), Some(_)) = (low_address(numbers), low_address(ways)) {
+            self.put(&[0x0f, 0xb7, 0x14, 0x55]);
+            self.put_number(numbers);
+            self.jump_by_table(ways);
+            return;
+        }
+        self.store_gs(SPILL_RAX, Gpr::RAX);
+        self.number(Gpr::RAX, numbers);
+        // movzx edx, word [rax + rdx * 2]
+        self.put(&[0x0f, 0xb7, 0x14, 0x50]);
+        self.number(Gpr::RAX, ways);
+        self.jump_by_rax();
     }
 
     /// `jmp [address]`; where that is not below 2 GiB, rdx is lost.

@@ -408,7 +408,8 @@ impl Engine {
         self.prepare_search(mode, index).ok_or(Untranslatable::Full)?;
         let id = self.next_id;
         let at = self.areas.get(index).ok_or(Untranslatable::Full)?.next;
-        let ways = self.tables.get(mode as usize).and_then(Option::as_ref).map_or(0, BranchTable::ways);
+        let table = self.tables.get(mode as usize).and_then(Option::as_ref);
+        let (ways, way_numbers) = table.map_or((0, 0), |table| (table.ways(), table.way_numbers()));
         let next_link = self.links.len() as u32;
         let marks = match self.task {
             Task::Check(marks) => Some(marks.base()),
@@ -416,7 +417,7 @@ impl Engine {
         };
         let next_site = self.sites.len() as u32;
         let rotates = marks.is_some() && processor::rotates();
-        let around = Around { mode, id, at, ways, next_link, is_own, next_site, marks, rotates };
+        let around = Around { mode, id, at, ways, way_numbers, next_link, is_own, next_site, marks, rotates };
         let emitted = loop {
             match emit(plan, &around) {
                 Ok(emitted) => break emitted,

@@ -1,23 +1,25 @@
 //! Where indirect branches look their targets up.
 //!
 //! Below 2 GiB, so that code reaches it by absolute address; where the program has reserved all of that for itself (as Chromium
-//! does), anywhere else, for three instructions more a branch. An indirect branch, a return included, jumps through one of 65,536
-//! *ways*, which its target's low 16 bits choose: a piece of code that compares the target with the one it is for, and goes
-//! on to that one's block or to the search. The search looks through 65,536 pairs of words and some more, the pair for a
+//! does), anywhere else, for four instructions more a branch. An indirect branch, a return included, jumps through a *way*, of which
+//! its target's low 16 bits give the number: a piece of code that compares the target with the one it is for, and goes
+//! on to that one's block or to the search. Way 0 is the search, so that a table without any is all zeros, and no page of it is there
+//! before it is needed. The search looks through 65,536 pairs of words and some more, the pair for a
 //! target at the target's low 16 bits or in one of the next free places. A pair is the negated target (so that a sum of zero
 //! means a match, without flags) and the code to go to. A pair, once set, is only ever made to match nothing: a thread between
 //! looking at it and going there must not find another target's code.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use tracee::sys;
 
 const PAIRS: usize = 65_536;
 /// Places after the last, so that a search needs no wrapping.
 const SPARE: usize = 256;
-/// The last pair is never entered, so that a search ends there; its second word is where searches begin.
-const PROBE_AT: usize = (PAIRS + SPARE) * 16 + 8;
-const WAYS_AT: usize = PROBE_AT + 8;
-const BYTES: usize = WAYS_AT + PAIRS * 8;
+/// The last pair is never entered, so that a search ends there.
+const WAYS_AT: usize = (PAIRS + SPARE + 1) * 16;
+/// Where the ways' numbers are, of 16 bits.
+const NUMBERS_AT: usize = WAYS_AT + PAIRS * 8;
+const BYTES: usize = NUMBERS_AT + PAIRS * 2;
 /// How far from its first place a target may be entered.
 const REACH: usize = 128;
 /// A negated target that no target has.
@@ -27,6 +29,8 @@ const DEAD: u64 = 1;
 #[derive(Debug)]
 pub(crate) struct BranchTable {
     base: u64,
+    /// Ways that have a number, the search included.
+    numbered: AtomicUsize,
 }
 
 impl BranchTable {
@@ -35,9 +39,13 @@ impl BranchTable {
         Self::low().or_else(Self::anywhere)
     }
 
+    fn at(base: u64) -> Self {
+        Self { base, numbered: AtomicUsize::new(1) }
+    }
+
     fn anywhere() -> Option<Self> {
         let at = sys::map_anonymous(BYTES as u64, sys::PROT_READ | sys::PROT_WRITE)?;
-        Some(Self { base: at as u64 })
+        Some(Self::at(at as u64))
     }
 
     /// Below 2 GiB.
@@ -50,7 +58,7 @@ impl BranchTable {
             let result = unsafe { sys::mmap(at, BYTES as u64, rw, flags, -1, 0) };
             if result as u64 == at {
                 sys::note_own(at, BYTES as u64);
-                return Some(Self { base: at });
+                return Some(Self::at(at));
             }
             if !sys::failed(result) {
                 // SAFETY: an older kernel took the address as a hint; nobody knows of the mapping.
@@ -80,44 +88,61 @@ impl BranchTable {
         self.base + WAYS_AT as u64
     }
 
-    /// Address of the word that says where the search begins.
-    pub(crate) fn probe(&self) -> u64 {
-        self.base + PROBE_AT as u64
+    /// Address of the numbers of the ways, by the low 16 bits of targets.
+    pub(crate) fn way_numbers(&self) -> u64 {
+        self.base + NUMBERS_AT as u64
     }
 
-    fn probe_word(&self) -> &AtomicU64 {
-        // SAFETY: a word of the table, which is never unmapped.
-        unsafe { &*((self.base + PROBE_AT as u64) as *const AtomicU64) }
+    /// Address of the word that says where the search begins: the first way.
+    pub(crate) fn probe(&self) -> u64 {
+        self.ways()
     }
 
     /// Whether it is known where the search begins.
     pub(crate) fn has_probe(&self) -> bool {
-        self.probe_word().load(Ordering::Relaxed) != 0
+        self.way(0).load(Ordering::Relaxed) != 0
     }
 
-    /// Says where the search begins: all ways lead there at first.
+    /// Says where the search begins.
     pub(crate) fn set_probe(&self, probe: u64) {
-        // All of it is about to be written: one call in place of a hundred faults.
-        // SAFETY: it is the table's.
-        unsafe { sys::populate(self.ways(), PAIRS as u64 * 8) };
-        self.probe_word().store(probe, Ordering::Relaxed);
-        (0..PAIRS as u64).for_each(|target| self.set_way(target, probe));
+        self.way(0).store(probe, Ordering::Release);
     }
 
-    fn way(&self, target: u64) -> &AtomicU64 {
-        let ways = (self.base + WAYS_AT as u64) as *const AtomicU64;
+    fn way(&self, number: u16) -> &AtomicU64 {
+        let ways = self.ways() as *const AtomicU64;
         // SAFETY: the table has that many ways and is never unmapped.
-        unsafe { &*ways.add(target as usize & 0xffff) }
+        unsafe { &*ways.add(number.into()) }
+    }
+
+    /// The number of a target's way; zero where it has none.
+    fn number(&self, target: u64) -> &AtomicU16 {
+        let numbers = self.way_numbers() as *const AtomicU16;
+        // SAFETY: the table has that many numbers and is never unmapped.
+        unsafe { &*numbers.add(usize::from(target as u16)) }
     }
 
     /// Whether no target has taken the way of this one.
     pub(crate) fn is_way_free(&self, target: u64) -> bool {
-        self.way(target).load(Ordering::Relaxed) == self.probe_word().load(Ordering::Relaxed)
+        match self.number(target).load(Ordering::Relaxed) {
+            0 => self.numbered.load(Ordering::Relaxed) < PAIRS,
+            number => self.way(number).load(Ordering::Relaxed) == self.way(0).load(Ordering::Relaxed),
+        }
     }
 
-    /// Sets a target's way.
+    /// Sets a target's way. There are as many as numbers but one, so that the last target may have to be searched for.
     pub(crate) fn set_way(&self, target: u64, code: u64) {
-        self.way(target).store(code, Ordering::Release);
+        let number = self.number(target);
+        let known = number.load(Ordering::Relaxed);
+        if known != 0 {
+            self.way(known).store(code, Ordering::Release);
+            return;
+        }
+        let new = self.numbered.load(Ordering::Relaxed);
+        if new < PAIRS {
+            self.numbered.store(new + 1, Ordering::Relaxed);
+            self.way(new as u16).store(code, Ordering::Release);
+            number.store(new as u16, Ordering::Release);
+        }
     }
 
     fn pair(&self, index: usize) -> Option<(&AtomicU64, &AtomicU64)> {
@@ -161,7 +186,10 @@ impl BranchTable {
 
     /// Makes a target match nothing. The way may be another one's, which is searched for from now on.
     pub(crate) fn remove(&self, target: u64) {
-        self.set_way(target, self.probe_word().load(Ordering::Relaxed));
+        let number = self.number(target).load(Ordering::Relaxed);
+        if number != 0 {
+            self.way(number).store(self.way(0).load(Ordering::Relaxed), Ordering::Release);
+        }
         for index in Self::places(target) {
             let Some((tag, _)) = self.pair(index) else { return };
             let found = tag.load(Ordering::Relaxed);
@@ -172,5 +200,51 @@ impl BranchTable {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a branch to a target goes, by the instructions of `Assembler::jump_by_number`.
+    fn way(table: &BranchTable, target: u64) -> u64 {
+        let number = (table.way_numbers() + (target & 0xffff) * 2) as *const u16;
+        // SAFETY: inside the table, which is mapped.
+        unsafe { ((table.ways() + u64::from(*number) * 8) as *const u64).read() }
+    }
+
+    #[test]
+    fn a_way_is_taken_by_one_target_until_that_is_removed() {
+        let (search, target) = (0x1000, 0x7f00_1234_5678);
+        let other = target + 0x10000;
+        let table = BranchTable::new().expect("memory");
+        assert!(!table.has_probe());
+        table.set_probe(search);
+        assert!(table.has_probe() && table.is_way_free(target));
+        assert_eq!([way(&table, target), way(&table, 0)], [search; 2]);
+        table.set_way(target, 0x2000);
+        assert_eq!([way(&table, other), way(&table, target + 1)], [0x2000, search]);
+        assert!(!table.is_way_free(other) && table.is_way_free(target + 1));
+        table.set_way(target, 0x3000);
+        assert_eq!(way(&table, target), 0x3000);
+        table.remove(target);
+        assert!(table.is_way_free(other) && way(&table, other) == search);
+        table.set_way(other, 0x4000);
+        assert_eq!(way(&table, target), 0x4000);
+        // SAFETY: nobody looks anything up.
+        unsafe { table.unmap() };
+    }
+
+    #[test]
+    fn the_last_of_all_targets_has_no_way() {
+        let table = BranchTable::new().expect("memory");
+        table.set_probe(1);
+        (0..PAIRS as u64).for_each(|target| table.set_way(target, target + 2));
+        let last = PAIRS as u64 - 1;
+        assert!((0..last).all(|target| way(&table, target) == target + 2));
+        assert!(way(&table, last) == 1 && !table.is_way_free(last));
+        // SAFETY: nobody looks anything up.
+        unsafe { table.unmap() };
     }
 }

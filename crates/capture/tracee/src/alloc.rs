@@ -7,8 +7,8 @@ use core::alloc::{GlobalAlloc, Layout};
 use crate::lock::{Guard, Lock};
 use crate::sys;
 
-const SMALLEST_LOG2: u32 = 5;
-const CLASSES: usize = 20;
+const SMALLEST_LOG2: u32 = 3;
+const CLASSES: usize = 22;
 /// Bytes that are asked from the kernel at once.
 const CHUNK_BYTES: usize = 256 << 10;
 

@@ -88,7 +88,7 @@ impl BlockEmitter<'_> {
             self.push_return(next);
         }
         self.code.low_half_of_rcx();
-        self.code.jump_by_table(self.around.ways);
+        self.code.jump_by_number(self.around.way_numbers, self.around.ways);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The indirect branch look-up: from a target in rcx to its block (see `table`).
 //!
-//! The branch jumps through one of 65,536 *ways*, which the low 16 bits of its target choose. A way is for one target: it compares
-//! all of rcx with that, and goes to its block or to the *search*. The search looks through the pairs of the table, and leaves the
+//! The branch jumps through a *way*, whose number it finds by the low 16 bits of its target. A way is for one target: it compares
+//! all of rcx with that, and goes to its block or to the *search*, which is way 0. The search looks through the pairs of the table, and leaves the
 //! cache where there is none. Comparisons are sums that are zero, by lea and jrcxz: the flags stay.
 
 use buffers::flow::TARGET_AT;

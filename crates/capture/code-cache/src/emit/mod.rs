@@ -20,7 +20,7 @@
 //!   mov [rdx + 0x8], rsi                ; value 0, after the header: the first load's address follows from it
 //! . mov rcx, [rsi]
 //! . test eax, eax
-//! . jne +0x80                           ; the side exit
+//! . jne +0x88                           ; the side exit
 //!   mov [rdx + 0x10], r8                ; value 1, for the second load
 //! . mov rax, [r8]
 //!   mov [rdx + 0x18], rsp               ; value 2: where the return loads from
@@ -33,19 +33,20 @@
 //!   mov gs:[spill_rdx], rdx
 //! . pop rcx                             ; native return addresses are on the stack
 //!   movzx edx, cx
-//!   jmp [rdx*8 + 0x7e410008]            ; the way for the address's low 16 bits (`lookup`)
-//! side_exit:                            ; +0x80: the branch was taken, so a shorter block was executed: block 0x21
+//!   movzx edx, word [rdx*2 + 0x7e481010] ; the number of the way for the address's low 16 bits (`lookup`)
+//!   jmp [rdx*8 + 0x7e401010]
+//! side_exit:                            ; +0x88: the branch was taken, so a shorter block was executed: block 0x21
 //!   mov [rdx], 0x21                     ; its header, before the one value that it has
 //!   mov gs:[last], rdx
 //!   lea rdx, [rdx + 0x10]
 //!   mov gs:[position], rdx
 //!   mov rdx, gs:[spill]
-//! . jmp +0xb2                           ; a link: to its stub, or straight to the target's block once that exists
+//! . jmp +0xba                           ; a link: to its stub, or straight to the target's block once that exists
 //!   nop (6)
-//! exit_stub:                            ; +0xb2, after what aligns its word
-//!   jmp [+0xb8]                         ; through the word, which changes in one store
-//!   dq +0xc0                            ; the way out at first, the target's block later
-//!   mov gs:[spill_rax], rax             ; +0xc0: the context switch: out of the cache, to the tracer's gate
+//! exit_stub:                            ; +0xba, after what aligns its word
+//!   jmp [+0xc0]                         ; through the word, which changes in one store
+//!   dq +0xc8                            ; the way out at first, the target's block later
+//!   mov gs:[spill_rax], rax             ; +0xc8: the context switch: out of the cache, to the tracer's gate
 //!   mov eax, 0x7                        ; the reason: link 7 wants to go on
 //!   jmp gs:[gate]
 //! ```
@@ -109,6 +110,8 @@ pub(crate) struct Around {
     pub(crate) at: u64,
     /// The mode's ways to targets of indirect branches ([`crate::table::BranchTable::ways`]).
     pub(crate) ways: u64,
+    /// Their numbers ([`crate::table::BranchTable::way_numbers`]).
+    pub(crate) way_numbers: u64,
     /// The number that the next link will have.
     pub(crate) next_link: u32,
     /// A function of the tracer's own stands there.

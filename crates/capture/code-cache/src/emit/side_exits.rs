@@ -84,7 +84,7 @@ impl BlockEmitter<'_> {
                 Some(target) => self.link_to(target),
                 None => {
                     self.code.low_half_of_rcx();
-                    self.code.jump_by_table(self.around.ways);
+                    self.code.jump_by_number(self.around.way_numbers, self.around.ways);
                 }
             }
         }

@@ -48,7 +48,8 @@ fn around(addr: u64) -> Around {
         mode: Mode::Record,
         id: 0x20,
         at: addr - 0x10_0000,
-        ways: 0x7e41_0008,
+        ways: 0x7e40_1010,
+        way_numbers: 0x7e48_1010,
         next_link: 7,
         is_own: false,
         next_site: 3,
@@ -276,7 +277,7 @@ fn side_exits_make_shorter_blocks() {
     recorded(&[0x85, 0xc0, 0x75, 16, 0x48, 0x8b, 0x06, 0xc3]).check(
         "
         test eax, eax
-        jne +0x79
+        jne +0x81
         mov gs:[spill], rcx
         mov rcx, gs:[position]
         mov [rcx + 0x8], rsi
@@ -291,7 +292,8 @@ fn side_exits_make_shorter_blocks() {
         mov gs:[spill_rdx], rdx
         pop rcx
         movzx edx, cx
-        jmp [rdx*8 + 0x7e410008]
+        movzx edx, word [rdx*2 + 0x7e481010]
+        jmp [rdx*8 + 0x7e401010]
         mov gs:[spill], rax
         mov gs:[spill_2], rcx
         mov rax, gs:[last]
@@ -300,7 +302,9 @@ fn side_exits_make_shorter_blocks() {
         mov [rax], rcx
         mov rcx, gs:[spill_2]
         mov rax, gs:[spill]
-        jmp +0xba",
+        nop
+        nop
+        jmp +0xca",
     );
     // mov rcx, [rsi]; jne; mov rax, [rsi + 8]; jmp: the header was written before; its number is changed
     recorded(&[0x48, 0x8b, 0x0e, 0x75, 16, 0x48, 0x8b, 0x46, 8, 0xeb, 0xf0]).check(
@@ -392,7 +396,7 @@ fn returns_in_the_middle_of_a_path_are_compared() {
         mov gs:[spill], rbx
         mov rbx, gs:[position]
         mov [rbx + 0x8], rsp
-        push [+0xe0]
+        push [+0xe8]
         mov [rbx + 0x10], rsi
         mov rax, [rsi]
         mov gs:[spill_rcx], rcx
@@ -413,14 +417,15 @@ fn returns_in_the_middle_of_a_path_are_compared() {
         lea rbx, [rbx + 0x20]
         mov gs:[position], rbx
         mov rbx, [rdi]
-        jmp +0xea
+        jmp +0xf2
         mov [rbx], 0x21
         mov gs:[last], rbx
         lea rbx, [rbx + 0x18]
         mov gs:[position], rbx
         mov rbx, gs:[spill]
         movzx edx, cx
-        jmp [rdx*8 + 0x7e410008]
+        movzx edx, word [rdx*2 + 0x7e481010]
+        jmp [rdx*8 + 0x7e401010]
         dq 0x7f0000400005";
     let expect: Vec<&str> = expect.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let lines: Vec<String> = lines.into_iter().filter(|line| line != "nop").collect();
@@ -511,7 +516,8 @@ fn calls_push_native_addresses() {
         mov rcx, rax
         push 0x400002
         movzx edx, cx
-        jmp [rdx*8 + 0x7e410008]",
+        movzx edx, word [rdx*2 + 0x7e481010]
+        jmp [rdx*8 + 0x7e401010]",
     );
     // call [rip + 0x100]
     quiet(&[0xff, 0x15, 0, 1, 0, 0]).check(
@@ -521,7 +527,8 @@ fn calls_push_native_addresses() {
         mov rcx, [0x400106]
         push 0x400006
         movzx edx, cx
-        jmp [rdx*8 + 0x7e410008]",
+        movzx edx, word [rdx*2 + 0x7e481010]
+        jmp [rdx*8 + 0x7e401010]",
     );
 }
 
@@ -534,7 +541,8 @@ fn indirect_branches_are_looked_up() {
         mov gs:[spill_rdx], rdx
         mov rcx, rax
         movzx edx, cx
-        jmp [rdx*8 + 0x7e410008]",
+        movzx edx, word [rdx*2 + 0x7e481010]
+        jmp [rdx*8 + 0x7e401010]",
     );
     // jmp rcx
     quiet(&[0xff, 0xe1]).check(
@@ -542,7 +550,8 @@ fn indirect_branches_are_looked_up() {
         mov gs:[spill_rcx], rcx
         mov gs:[spill_rdx], rdx
         movzx edx, cx
-        jmp [rdx*8 + 0x7e410008]",
+        movzx edx, word [rdx*2 + 0x7e481010]
+        jmp [rdx*8 + 0x7e401010]",
     );
     // jmp [rax*8 + 0x600000]
     quiet(&[0xff, 0x24, 0xc5, 0, 0, 0x60, 0]).check(
@@ -551,7 +560,8 @@ fn indirect_branches_are_looked_up() {
         mov gs:[spill_rdx], rdx
         mov rcx, [rax*8 + 0x600000]
         movzx edx, cx
-        jmp [rdx*8 + 0x7e410008]",
+        movzx edx, word [rdx*2 + 0x7e481010]
+        jmp [rdx*8 + 0x7e401010]",
     );
     // ret
     quiet(&[0xc3]).check(
@@ -560,7 +570,8 @@ fn indirect_branches_are_looked_up() {
         mov gs:[spill_rdx], rdx
         pop rcx
         movzx edx, cx
-        jmp [rdx*8 + 0x7e410008]",
+        movzx edx, word [rdx*2 + 0x7e481010]
+        jmp [rdx*8 + 0x7e401010]",
     );
     // ret 16
     quiet(&[0xc2, 16, 0]).check(
@@ -570,7 +581,8 @@ fn indirect_branches_are_looked_up() {
         pop rcx
         lea rsp, [rsp + 0x10]
         movzx edx, cx
-        jmp [rdx*8 + 0x7e410008]",
+        movzx edx, word [rdx*2 + 0x7e481010]
+        jmp [rdx*8 + 0x7e401010]",
     );
 }
 
@@ -689,6 +701,19 @@ fn tables_may_lie_anywhere() {
         &listing(code.bytes(), CACHE),
         "
         mov gs:[spill_rax], rax
+        mov rax, 0x7f0000000008
+        mov rdx, [rax + rdx*8]
+        mov rax, gs:[spill_rax]
+        jmp rdx",
+    );
+    let mut code = Assembler::new(CACHE);
+    code.jump_by_number(at + 0x10, at + 8);
+    check_lines(
+        &listing(code.bytes(), CACHE),
+        "
+        mov gs:[spill_rax], rax
+        mov rax, 0x7f0000000010
+        movzx edx, word [rax + rdx*2]
         mov rax, 0x7f0000000008
         mov rdx, [rax + rdx*8]
         mov rax, gs:[spill_rax]
