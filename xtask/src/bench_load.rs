@@ -82,8 +82,6 @@ fn short_processes(runs: &Runs) -> Result<()> {
         "all processor time",
         "by the clock",
         "blocks translated",
-        "us a block",
-        "translating, of all",
     ]);
     let of_true = format!("i=0; while [ $i -lt {PROCESSES} ]; do /bin/true; i=$((i+1)); done");
     let configure = "for i in 1 2 3 4 5 6 7 8 9 10; do echo 'int main(void) { return 0; }' | sed s/0/1/ | grep main | tr a-z A-Z | cut -c1-9; \
@@ -97,9 +95,7 @@ fn short_processes(runs: &Runs) -> Result<()> {
         let line = ["sh", "-c", script];
         let native = runs.medians(|| runs.native(&line))?;
         let full = runs.medians(|| runs.recorded(&[], &line))?;
-        let stat = runs.stat()?;
-        let (blocks, ns) =
-            (number(&stat, "blocks translated")?, number(&stat, "nanoseconds of translating")?);
+        let blocks = number(&runs.stat()?, "blocks translated")?;
         let all = full.program + full.recorder;
         table.row(vec![
             name,
@@ -109,8 +105,6 @@ fn short_processes(runs: &Runs) -> Result<()> {
             format!("{} x", short(all / native.program.max(TICK))),
             format!("{} x", short(full.wall / native.wall)),
             blocks.to_string(),
-            short(ns / blocks / 1e3),
-            format!("{} %", short(ns / 1e7 / all)),
         ]);
     }
     table.print("### Short processes, started by a shell; seconds");
@@ -140,7 +134,7 @@ fn servers(runs: &Runs, dir: &Path, rounds: usize) -> Result<()> {
         "recorder s",
     ]);
     let (redis, web) = (free_port()?, free_port()?);
-    let [redis_port, web_port] = [redis, web].map(|port| port.to_string());
+    let redis_port = redis.to_string();
     std::fs::write(dir.join("index.html"), "<p>memtap</p>\n")?;
     let folder = dir.to_str().context("the target directory's path is not UTF-8")?;
     let settings = dir.join("nginx.conf");

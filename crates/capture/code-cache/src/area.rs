@@ -7,12 +7,15 @@ use crate::assembler::Assembler;
 use crate::place::CachedBlock;
 
 /// Bytes of one area, and of smaller ones where there is no room for that between what the program has mapped. Pages are taken
-/// when they are first written.
+/// as they are needed.
 const AREA_BYTES: [u64; 3] = [128 << 20, 8 << 20, 1 << 20];
 /// Above code at least that much is left for its heap.
 const HEAP_BYTES: u64 = 0x2000_0000;
 /// How far code may be from its area: what it refers to may be as far again.
 const REACH: u64 = 0x5000_0000;
+
+/// Bytes of an area whose pages are taken at once.
+const TAKEN_BYTES: u64 = 64 << 10;
 
 /// One stretch of code memory.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub(crate) struct Area {
     pub(crate) start: u64,
     end: u64,
     pub(crate) next: u64,
+    /// Where pages begin that were not asked for yet.
+    untaken: u64,
     /// Its blocks, in the order of their code.
     pub(crate) blocks: Vec<CachedBlock>,
 }
@@ -45,7 +50,7 @@ impl Area {
             let result = unsafe { sys::mmap(at, bytes, rwx, flags, -1, 0) };
             if result as u64 == at {
                 sys::note_own(at, bytes);
-                return Some(Self { start: at, end: at + bytes, next: at, blocks: Vec::new() });
+                return Some(Self { start: at, end: at + bytes, next: at, untaken: at, blocks: Vec::new() });
             }
             if !sys::failed(result) {
                 // SAFETY: an older kernel took the address as a hint; nobody knows of the mapping.
@@ -79,6 +84,12 @@ impl Area {
 
     /// Appends code that was made for `self.next`.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
+        let end = self.next + bytes.len() as u64;
+        if end > self.untaken {
+            let from = core::mem::replace(&mut self.untaken, end.next_multiple_of(TAKEN_BYTES));
+            // SAFETY: memory of the area.
+            unsafe { sys::populate(from, self.untaken - from) };
+        }
         // SAFETY: `serves` left 64 KiB, more than one block takes; the memory after `next` is nobody's yet.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.next as *mut u8, bytes.len()) };
         self.next += bytes.len() as u64;

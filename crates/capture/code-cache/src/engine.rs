@@ -167,6 +167,8 @@ pub struct Engine {
     /// Checked instructions, by their numbers.
     sites: Vec<CheckSite>,
     pub(crate) pages: CodePages,
+    /// The last plan: the next one has its memory.
+    done: Option<Plan>,
 }
 
 impl Default for Engine {
@@ -193,6 +195,7 @@ impl Engine {
             flow: Flow::Accesses,
             sites: Vec::new(),
             pages: CodePages::new(),
+            done: None,
         }
     }
 
@@ -368,7 +371,8 @@ impl Engine {
         let bytes = bytes.get(..len).unwrap_or(&[]);
         let limit = if stop { 1 } else { MAX_INSTRUCTIONS };
         let task = (mode == Mode::Record).then_some(self.task);
-        let mut plan = Plan::new(addr, bytes, limit, (task, self.flow), |at| environment.is_stop(at))
+        let stops = |at| environment.is_stop(at);
+        let mut plan = Plan::in_room_of(self.done.take(), addr, bytes, limit, (task, self.flow), stops)
             .ok_or(Untranslatable::Unreadable)?;
         if stop {
             plan.make_special();
@@ -379,6 +383,7 @@ impl Engine {
         let known = if stop || !environment.is_stop(addr) { &mut self.blocks } else { &mut self.after_stops };
         known.insert(CodeKey { addr, mode }, start);
         self.set_links(from);
+        self.done = Some(plan);
         Ok(start)
     }
 

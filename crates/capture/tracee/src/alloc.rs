@@ -97,6 +97,23 @@ unsafe impl GlobalAlloc for Allocator {
             *place = block;
         }
     }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise: with that alignment the size is a layout's.
+        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        if class(wanted) == class(layout) {
+            return block;
+        }
+        // SAFETY: the caller's promises, and a block of each size for what both have.
+        unsafe {
+            let new = self.alloc(wanted);
+            if !new.is_null() {
+                core::ptr::copy_nonoverlapping(block, new, layout.size().min(size));
+                self.dealloc(block, layout);
+            }
+            new
+        }
+    }
 }
 
 #[cfg(test)]

@@ -101,8 +101,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Plans the block at `addr` from its bytes. `None` where not even one instruction can be decoded from them. `stops`
-    /// says at which addresses other blocks must begin; at most `limit` instructions are taken.
+    /// Plans a block in new memory.
+    #[cfg(test)]
     pub(crate) fn new(
         addr: u64,
         bytes: &[u8],
@@ -110,10 +110,24 @@ impl Plan {
         (task, flow): (Option<Task>, Flow),
         stops: impl Fn(u64) -> bool,
     ) -> Option<Self> {
+        Self::in_room_of(None, addr, bytes, limit, (task, flow), stops)
+    }
+
+    /// Plans the block at `addr` from its bytes, in the memory of a plan that was carried out. `None` where not even one instruction
+    /// can be decoded from them. `stops` says at which addresses other blocks must begin; at most `limit` instructions are taken.
+    pub(crate) fn in_room_of(
+        done: Option<Self>,
+        addr: u64,
+        bytes: &[u8],
+        limit: usize,
+        (task, flow): (Option<Task>, Flow),
+        stops: impl Fn(u64) -> bool,
+    ) -> Option<Self> {
+        let empty = done.map_or_else(|| Self::empty(addr, task, flow), |done| done.emptied(addr, task, flow));
         let mut plan = Self {
             captures: (task == Some(Task::Data)).then(Vec::new),
             checks: matches!(task, Some(Task::Check(_))).then(Vec::new),
-            ..Self::empty(addr, task, flow)
+            ..empty
         };
         plan.decode(bytes, limit.min(MAX_INSTRUCTIONS), stops)?;
         plan.complete();
@@ -136,11 +150,11 @@ impl Plan {
     fn empty(addr: u64, task: Option<Task>, flow: Flow) -> Self {
         Self {
             addr,
-            steps: Vec::with_capacity(16),
-            operands: Vec::with_capacity(16),
-            code: Vec::with_capacity(64),
-            values: Vec::with_capacity(16),
-            accesses: Vec::with_capacity(32),
+            steps: Vec::new(),
+            operands: Vec::new(),
+            code: Vec::new(),
+            values: Vec::new(),
+            accesses: Vec::new(),
             end: End::Fall,
             flags_dead: 0,
             scratch: Vec::new(),
@@ -152,6 +166,18 @@ impl Plan {
             task,
             flow,
         }
+    }
+
+    fn emptied(mut self, addr: u64, task: Option<Task>, flow: Flow) -> Self {
+        self.steps.clear();
+        self.operands.clear();
+        self.code.clear();
+        self.values.clear();
+        self.accesses.clear();
+        self.scratch.clear();
+        self.exits.clear();
+        let Self { steps, operands, code, values, accesses, scratch, exits, .. } = self;
+        Self { steps, operands, code, values, accesses, scratch, exits, ..Self::empty(addr, task, flow) }
     }
 
     /// Plans what follows from the instructions; there may be fewer of them then.
