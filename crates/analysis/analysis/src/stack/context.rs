@@ -104,14 +104,9 @@ impl Contexts {
         self.folded
     }
 
-    /// Whether each holds what deeper calls did that were folded into it, or into a caller of it.
-    pub(super) fn holds_folded(&self) -> Vec<bool> {
-        let mut holds = self.folds.clone();
-        // A caller's context has a lower number.
-        for (number, node) in self.nodes.iter().enumerate() {
-            holds[number] |= holds[node.parent.0 as usize];
-        }
-        holds
+    /// Those that deeper calls were folded into.
+    pub(super) fn with_folded(&self) -> impl Iterator<Item = ContextId> + '_ {
+        (0..).map(ContextId).zip(&self.folds).filter_map(|(id, folds)| folds.then_some(id))
     }
 
     /// How many contexts and calls from them are remembered.

@@ -46,7 +46,7 @@ pub struct StackRow {
     place: u32,
     /// What happened, all of it.
     pub figures: StackFigures,
-    /// Whether what deeper recursion did is counted here, too.
+    /// Whether what deeper recursion did may be counted here, too.
     pub is_folded: bool,
 }
 
@@ -114,6 +114,7 @@ impl CountedStacks {
     /// Rows of the stacks that are wanted, and the sum of the rare ones of them.
     pub fn rows(self, is_wanted: impl Fn(&Self, StackId) -> bool) -> StackRows {
         let places = self.tree.alphabetical();
+        let folded = self.tree.may_hold_folded();
         let mut rows = Vec::new();
         let mut summed = SummedStacks { below: self.least, ..SummedStacks::default() };
         for (stack, node) in self.tree.nodes() {
@@ -126,7 +127,7 @@ impl CountedStacks {
                 continue;
             }
             let place = places[stack.0 as usize];
-            rows.push(StackRow { stack, place, figures: node.own, is_folded: node.is_folded });
+            rows.push(StackRow { stack, place, figures: node.own, is_folded: folded[stack.0 as usize] });
         }
         rows.sort_unstable_by_key(|row| (Reverse(row.figures.count.accesses()), row.place));
         let summed = (summed.stacks > 0).then_some(summed);

@@ -97,15 +97,16 @@ impl StackSums {
             };
             self.stack_of.push(stack);
         }
+        // Whenever that is found: which rows say so is not to depend on when counts are added.
+        for id in contexts.with_folded() {
+            if let Some(caller) = self.stack_of.get(id.0 as usize).copied().flatten() {
+                self.tree.set_folds(caller);
+            }
+        }
     }
 
     /// Adds what an instruction did in a context that has its place.
-    pub(super) fn add(
-        &mut self,
-        tallied: &Tallied,
-        is_folded: bool,
-        functions: &impl Fn(CodeId) -> Vec<CalledFunction>,
-    ) {
+    pub(super) fn add(&mut self, tallied: &Tallied, functions: &impl Fn(CodeId) -> Vec<CalledFunction>) {
         let Tallied { context, code, count, allocations, allocated_bytes } = *tallied;
         let figures = StackFigures { count, allocations, allocated_bytes };
         if figures.is_nothing() {
@@ -113,12 +114,7 @@ impl StackSums {
         }
         let context = self.stack_of.get(context.0 as usize).copied().flatten();
         match (self.at(context, code, functions), &mut self.left_out) {
-            (Some(stack), _) => {
-                self.tree.add(stack, figures);
-                if is_folded {
-                    self.tree.set_folded(stack);
-                }
-            }
+            (Some(stack), _) => self.tree.add(stack, figures),
             (None, Some(left_out)) => left_out.figures += figures,
             (None, None) => unreachable!("every stack has a place until some are left out"),
         }
@@ -327,9 +323,8 @@ mod tests {
 
     fn sum(sums: &mut StackSums, contexts: &mut Contexts, stack: &mut [ContextId], held: &mut Vec<Tallied>) {
         sums.place(contexts, &functions);
-        let folded = contexts.holds_folded();
         for tallied in held.drain(..) {
-            sums.add(&tallied, folded[tallied.context.0 as usize], &functions);
+            sums.add(&tallied, &functions);
         }
         if sums.is_full(contexts) {
             let numbers = contexts.keep(stack.iter().copied());

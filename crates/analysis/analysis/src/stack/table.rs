@@ -53,8 +53,7 @@ impl StackTable {
         let Self { tally, sums } = self;
         let functions = |code| functions_at(names, code);
         sums.place(tally.contexts(), &functions);
-        let folded = tally.contexts().holds_folded();
-        tally.drain(|tallied| sums.add(&tallied, folded[tallied.context.0 as usize], &functions));
+        tally.drain(|tallied| sums.add(&tallied, &functions));
         if sums.is_full(tally.contexts()) {
             sums.renumber(&tally.keep_live());
         }
@@ -67,9 +66,8 @@ impl CountedStacks {
         let mut sums = StackSums::new(StackLimits::default());
         let functions = |code| functions_at(names, code);
         sums.place(tally.contexts(), &functions);
-        let folded = tally.contexts().holds_folded();
         for tallied in tally.tallied() {
-            sums.add(tallied, folded[tallied.context.0 as usize], &functions);
+            sums.add(tallied, &functions);
         }
         sums.counted(0.0)
     }

@@ -55,8 +55,8 @@ pub(super) struct StackFunction {
 pub(super) struct StackNode {
     parent: StackId,
     function: StackFunction,
-    /// Whether accesses of deeper recursion are counted here.
-    pub(super) is_folded: bool,
+    /// Whether deeper recursion was folded into a call that it makes.
+    folds: bool,
     /// Accesses that it had at most before it came, where stacks were left out by then.
     pub(super) missed: u64,
     pub(super) own: StackFigures,
@@ -115,7 +115,7 @@ impl Default for StackTree {
     fn default() -> Self {
         let function = StackFunction { name: u32::MAX, module: NO_MODULE };
         let own = StackFigures::default();
-        let begin = StackNode { parent: StackId::BEGIN, function, is_folded: false, missed: 0, own };
+        let begin = StackNode { parent: StackId::BEGIN, function, folds: false, missed: 0, own };
         Self {
             names: Texts::default(),
             modules: Texts::default(),
@@ -148,7 +148,7 @@ impl StackTree {
         let StackFunction { name, module } = function;
         let id = *self.callees.entry(Callee { parent, name }).or_insert_with(|| {
             let own = StackFigures::default();
-            self.nodes.push(StackNode { parent, function, is_folded: false, missed: self.missed, own });
+            self.nodes.push(StackNode { parent, function, folds: false, missed: self.missed, own });
             StackId(self.nodes.len() as u32 - 1)
         });
         if self.nodes[id.0 as usize].function.module != module && module != NO_MODULE {
@@ -162,8 +162,20 @@ impl StackTree {
         self.callees.get(&Callee { parent, name: function.name }).copied()
     }
 
-    pub(super) fn set_folded(&mut self, stack: StackId) {
-        self.nodes[stack.0 as usize].is_folded = true;
+    /// Deeper recursion was folded into a call that is made there.
+    pub(super) fn set_folds(&mut self, caller: StackId) {
+        self.nodes[caller.0 as usize].folds = true;
+    }
+
+    /// Whether accesses of deeper recursion may be counted in each: in whatever is called where recursion was folded.
+    pub(super) fn may_hold_folded(&self) -> Vec<bool> {
+        let mut may_hold: Vec<bool> = Vec::with_capacity(self.nodes.len());
+        for (id, node) in self.nodes() {
+            // A caller has a lower number; all begin is its own.
+            let caller = node.parent.0 as usize;
+            may_hold.push(node.parent != id && (may_hold[caller] || self.nodes[caller].folds));
+        }
+        may_hold
     }
 
     /// How many there are, where all begin included.
