@@ -51,7 +51,7 @@ mod cmd {
     /// When a trace is forced to disk.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
     pub(crate) enum Sync {
-        /// Never: after a loss of power the trace may be damaged or empty
+        /// Never: after a power loss the trace may be damaged or empty
         Never,
         /// When it is closed
         Close,
@@ -123,7 +123,7 @@ Exit status:
   0  fine
   1  the input or the run is at fault: one line on standard error says what, where, and what to do
   2  the command line is at fault
-  3  there is what --fail-on-race, --fail-on-error or --fail-if asked for
+  3  a condition of --fail-on-race, --fail-on-error or --fail-if is met
   record, probe and watch end with the status of the program, or with 128 + the number of the signal that ended it; record ends
   with 1 instead of 0 where events are missing (--allow-gaps)";
 
@@ -131,14 +131,13 @@ Exit status:
 #[derive(Debug, Parser)]
 #[command(version = env!("MEMTAP_VERSION"), after_long_help = EXIT_STATUS)]
 struct Cli {
-    /// End with status 1 where a trace that is read is damaged or was not closed
+    /// Exit with status 1 if a trace is damaged or was not closed
     #[arg(long, global = true)]
     strict: bool,
-    /// Look for the files that a trace's names come from in this directory, too: by build id, path or name (may be given several
-    /// times)
+    /// Also look in this directory for the files that names come from, by build id, path or name (may be given several times)
     #[arg(long, value_name = "DIR", global = true)]
     symbols: Vec<std::path::PathBuf>,
-    /// Have a trace counted by so many threads, where that can be divided [default: one a core, up to 4; 1 for a short trace]
+    /// Count a trace on this many threads, where the analysis can be divided [default: one per core, up to 4; 1 for a short trace]
     #[arg(long, value_name = "N", global = true, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
     #[command(subcommand)]

@@ -24,7 +24,7 @@ use clap::Parser;
 use self::output::OutputArgs;
 use self::session::SqlSession;
 
-/// Ask traces in SQL
+/// Query traces in SQL
 ///
 /// The tables are described in docs/tables.md. With several traces each table has a column `trace` in front. Without a query, memtap asks
 /// for some.

@@ -46,10 +46,10 @@ pub(crate) struct AnalysisArgs {
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print what the analysis would take on this watchpoint unit, instead of what it finds
+    /// Print what the analysis would cost on this watchpoint unit, instead of its findings
     #[arg(long, value_enum)]
     unit: Option<UnitChoice>,
-    /// The costs of a unit's events
+    /// The cost model for a unit's events
     #[arg(long, value_enum, default_value = "paper-2012")]
     costs: UnitCosts,
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::inputs;
 use crate::output::note_problems;
 
-/// Keep the symbols that a trace needs beside it, in FILE.symbols
+/// Save the symbols a trace needs next to it, in FILE.symbols
 ///
 /// Names of functions, variables and lines come from the program's file and its libraries. With them in FILE.symbols, where every
 /// command looks for them, a trace has the same names on a machine without those files, or after they were built anew.

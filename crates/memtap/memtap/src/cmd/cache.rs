@@ -65,7 +65,7 @@ enum Policy {
     /// The least recently used one
     #[default]
     Lru,
-    /// What a tree of bits takes for that
+    /// Pseudo-LRU: a tree of bits
     Plru,
     /// Any
     Random,
@@ -83,39 +83,39 @@ enum Curve {
     WorkingSet,
 }
 
-/// Model caches: misses by variable, function, line or stack; with --sweep caches of every size
+/// Simulate caches: misses by variable, function, line or stack; with --sweep, for every cache size
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace
     file: PathBuf,
-    /// The first level, of each thread: size, ways and bytes of a line
+    /// The first level, one per thread: size, ways and line size in bytes
     #[arg(long, value_name = "SIZE,WAYS,LINE")]
     l1: Option<CacheShape>,
-    /// The second level, of each thread
+    /// The second level, one per thread
     #[arg(long, value_name = "SIZE,WAYS,LINE")]
     l2: Option<CacheShape>,
-    /// The last level, which all threads share
+    /// The last level, shared by all threads
     #[arg(long, value_name = "SIZE,WAYS,LINE")]
     ll: Option<CacheShape>,
-    /// The levels of a machine, those of this one (host) without it: zen4, sapphire-rapids, ...
+    /// Use a machine's cache levels: zen4, sapphire-rapids, ... Without it, those of this machine (host)
     #[arg(long, value_name = "NAME", value_parser = machine_named)]
     machine: Option<KnownMachine>,
-    /// Which line goes where a set is full
+    /// Which line is evicted from a full set
     #[arg(long, value_enum, default_value = "lru")]
     policy: Policy,
-    /// With a prefetcher that follows runs of misses
+    /// Simulate a prefetcher that follows sequential misses
     #[arg(long)]
     prefetch: bool,
     /// Count misses by this
     #[arg(long, value_enum, default_value = "variable")]
     by: MissesBy,
-    /// Look at caches of every size, in one pass: stack distances, and the working set over the run
+    /// Evaluate every cache size in one pass: stack distances, and the working set over the run
     #[arg(long, conflicts_with_all = ["by", "policy", "prefetch", "all"])]
     sweep: bool,
-    /// Of a sweep: look at this part of the lines only, from 0.0001 to 1; by itself one of 100 where a trace is very long
+    /// With --sweep: sample this share of the lines, from 0.0001 to 1; a very long trace is sampled 1 in 100 by default
     #[arg(long, value_name = "PART", requires = "sweep", value_parser = part)]
     sample: Option<f64>,
-    /// Of a sweep: draw it
+    /// With --sweep: draw a picture
     #[arg(long, value_name = "OUT", requires = "sweep")]
     svg: Option<PathBuf>,
     /// What --svg draws

@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 use super::sql::{self, OutputArgs};
 
-/// Keep what many traces say of themselves in one folder, and ask it in SQL
+/// Summarise many traces in one folder, and query them in SQL
 ///
 /// The folder has Parquet files, which DuckDB, Spark and Trino read as they are: a row for each run, and the frames, pages and variables of all.
 /// docs/tables.md describes the tables. The binary memtap-sql does the work, which is looked for beside memtap and on PATH.

@@ -11,7 +11,7 @@ use report::amount;
 use crate::inputs;
 use crate::output::Out;
 
-/// Say whether a trace is whole, and what can be read of a damaged one
+/// Check whether a trace is intact, and what of a damaged one can be read
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace

@@ -12,7 +12,7 @@ use super::dump::parse_range;
 use crate::inputs;
 use report::amount;
 
-/// Copy a trace, or a part of it, encoded anew
+/// Copy a trace or a part of it, re-encoding it
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace

@@ -46,9 +46,9 @@ impl ComparedBy {
     }
 }
 
-/// Compare two runs: what is accessed more often, what less, what is new and what is gone
+/// Compare two runs: what is accessed more or less, what is new, what is gone
 ///
-/// Rows are aligned by name, so that the runs may be of two builds. The blocks of all calls in one function are one row.
+/// Rows are matched by name, so the runs may be of different builds. All blocks allocated in one function are one row.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace of the first run
@@ -61,11 +61,11 @@ pub(crate) struct Args {
     /// Show so many rows
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// As a JSON array: all that differs (docs/json.md)
+    /// Print a JSON array of everything that differs (docs/json.md)
     #[arg(long)]
     json: bool,
-    /// End with status 3 where a figure grew by more: accesses, loads, stores, modifies or bytes, > and a number, or per cent of what
-    /// it was, of all or of one row, as in accesses>5% and table.stores>1000 (may be given several times)
+    /// Exit with status 3 if a figure grew by more than a limit: accesses, loads, stores, modifies or bytes, then > and a number or a
+    /// percentage, for the total or for one row, as in accesses>5% and table.stores>1000 (may be given several times)
     #[arg(long, value_name = "EXPR")]
     fail_if: Vec<GrowthLimit>,
     /// Wider than the terminal

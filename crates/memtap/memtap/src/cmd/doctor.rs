@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::output::Out;
 
-/// Say whether programs can be recorded on this machine, and what to do where they can't
+/// Check whether this machine can record programs, and what to do if it can't
 ///
 /// Looks at kernel, limits and libraries, records a small program with each tracer, and attaches to one. Nothing is changed. Ends
 /// with status 1 where programs can't be recorded.

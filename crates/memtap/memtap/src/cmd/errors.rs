@@ -17,7 +17,7 @@ use crate::output::{Out, note_problems, working_directory};
 /// There are errors, and --fail-on-error asked.
 const FOUND: u8 = 3;
 
-/// Find errors in the use of the heap: after release, out of bounds, wrong releases, copies that overlap, bytes nobody wrote; and leaks
+/// Find heap errors: use after free, out of bounds, invalid frees, overlapping copies, uninitialised bytes; and leaks
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace
@@ -25,20 +25,20 @@ pub(crate) struct Args {
     /// As JSON: all of them
     #[arg(long)]
     json: bool,
-    /// As SARIF 2.1.0, which editors and services for code review show at the lines; files below the working directory are relative to it
+    /// Print SARIF 2.1.0, which editors and code review services show next to the code; paths below the working directory are relative to it
     #[arg(long, conflicts_with = "json")]
     sarif: bool,
-    /// End with status 3 where there are errors (blocks that were never released or used are none)
+    /// Exit with status 3 if there are errors (blocks that were never freed or never used do not count)
     #[arg(long)]
     fail_on_error: bool,
-    /// Leave away what this file says: a line is KIND:FUNCTION or FUNCTION, for findings with that function in one of their stacks
-    /// (* and ?); # begins a comment
+    /// Suppress the findings that this file lists: each line is KIND:FUNCTION or FUNCTION, and matches findings with that function in one
+    /// of their stacks (* and ? are wildcards); # starts a comment
     #[arg(long, value_name = "FILE")]
     suppressions: Option<PathBuf>,
-    /// Show so many calls that made blocks which were never released, or never used
+    /// Show this many calls whose blocks were never freed or never used
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Whole stacks and names of functions, wider than the terminal, or than 100 columns where there is none
+    /// Do not cut stacks and function names to the width of the terminal (100 columns without one)
     #[arg(long)]
     wide: bool,
 }

@@ -49,7 +49,7 @@ impl ExportFormat {
     }
 }
 
-/// Write a trace as other tools read it
+/// Convert a trace to another tool's format
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace

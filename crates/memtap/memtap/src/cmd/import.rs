@@ -24,7 +24,7 @@ pub(crate) enum Format {
     Simtrace,
 }
 
-/// Make a trace from another tool's
+/// Convert another tool's trace to memtap's format
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The form of the input

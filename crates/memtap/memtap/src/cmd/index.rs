@@ -13,7 +13,7 @@ use crate::inputs;
 use crate::output::Out;
 use crate::progress::Indexing;
 
-/// Build the page index of a trace, beside it
+/// Build a trace's page index, next to it
 ///
 /// FILE.mtx says which pages and lines each part of the trace touched. heatmap, report --by page and dump --range 0xA..0xB use it
 /// where it is there. It belongs to the trace as it is: after a change it is built anew, and it may be deleted at any time.

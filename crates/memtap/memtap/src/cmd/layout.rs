@@ -21,7 +21,7 @@ const PASSED: u8 = 3;
 /// Where fewer of the accesses have a type, people are shown the blocks without one, too.
 const MOSTLY_TYPED: f64 = 0.5;
 
-/// Show which types heap blocks and variables have, and how each field is used: hot, never read, holes, what to split off
+/// Show the types of heap blocks and variables, and how each field is used: hot, never read, holes, what to split off
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace
@@ -29,21 +29,21 @@ pub(crate) struct Args {
     /// Only this type
     #[arg(long = "type", value_name = "T")]
     only: Option<String>,
-    /// Instead of types: blocks without one, by the call that allocated them and their size, and which places in them are used. People see
-    /// that, too, where most accesses are to such blocks
+    /// Show blocks without a known type instead, by allocating call and size, and which offsets in them are used. The table also shows
+    /// this if most accesses are to such blocks
     #[arg(long, conflicts_with_all = ["only", "fail_if"])]
     offsets: bool,
-    /// Members that are structures as one field each
+    /// Show members that are structures as one field each
     #[arg(long, conflicts_with = "offsets")]
     flat: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
-    /// Show so many types
+    /// Show this many types
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// End with status 3 where a type passes a limit: bytes, holes, unread (bytes that are never read), blocks, accesses or confidence
-    /// with < or > and a number, of one type as in Cell.bytes>64 (may be given several times)
+    /// Exit with status 3 if a type exceeds a limit: bytes, holes, unread (bytes that are never read), blocks, accesses or confidence
+    /// with < or > and a number; for one type, as in Cell.bytes>64 (may be given several times)
     #[arg(long, value_name = "EXPR")]
     fail_if: Vec<Limit>,
     /// Wider than the terminal

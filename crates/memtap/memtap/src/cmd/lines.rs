@@ -19,10 +19,10 @@ pub(crate) struct Args {
     /// As JSON: all of them
     #[arg(long)]
     json: bool,
-    /// Show so many of each kind
+    /// Show this many of each kind
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Show all, those of the C library, too
+    /// Show all, including those of the C library
     #[arg(long)]
     all: bool,
 }

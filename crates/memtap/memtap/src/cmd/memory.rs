@@ -14,7 +14,7 @@ use clap::Parser;
 use crate::inputs;
 use crate::output::Out;
 
-/// Rebuild the physical memory of a machine as it was at a point of the recording
+/// Rebuild a machine's physical memory as it was at a given point of the recording
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace

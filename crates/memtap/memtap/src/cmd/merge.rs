@@ -10,7 +10,7 @@ use trace_format::{CreateOptions, FileSink, Level, Trace};
 
 use crate::inputs;
 
-/// Put several traces into one; processes and threads get new numbers
+/// Merge several traces into one; processes and threads are renumbered
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The traces, at least two

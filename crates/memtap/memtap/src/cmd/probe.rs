@@ -27,7 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Measures each function's latency while a program runs.
+/// Measure each function's latency while a program runs.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Calls of a function that are measured before its probe switches itself off for the rest of the epoch, or `all`

@@ -17,15 +17,15 @@ use crate::output::{Out, note_problems, working_directory};
 /// The exit status of `--fail-on-race` where there is one.
 const STATUS_RACE: u8 = 3;
 
-/// Find data races: accesses to the same bytes that no synchronisation of the program orders
+/// Find data races: accesses to the same bytes without synchronisation between them
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     #[command(flatten)]
     shared: AnalysisArgs,
-    /// As SARIF 2.1.0, which editors and services for code review show at the lines; files below the working directory are relative to it
+    /// Print SARIF 2.1.0, which editors and code review services show next to the code; paths below the working directory are relative to it
     #[arg(long, conflicts_with_all = ["json", "unit"])]
     sarif: bool,
-    /// Show also those in code without source lines, which may be accesses of atomic variables; without, how many there are (JSON has all)
+    /// Also show races in code without source lines, which may be accesses to atomic variables; without this option only their number is printed (JSON has all)
     #[arg(long)]
     all: bool,
     /// Exit with status 3 if there is a race

@@ -77,14 +77,14 @@ pub(crate) struct Args {
     /// Stop recording at the entry of this function (may be given several times)
     #[arg(long, value_name = "FN", help_heading = RECORDED)]
     stop: Vec<String>,
-    /// Leave the processes that the program starts alone
+    /// Do not record the processes that the program starts
     #[arg(long, help_heading = RECORDED)]
     no_children: bool,
-    /// Record the bytes that accesses read and write, too (translated programs; of a machine those written)
+    /// Also record the bytes that accesses read and write (translated programs; for a machine only those written)
     #[arg(long, help_heading = RECORDED)]
     data: bool,
-    /// Record the control flow, too: every basic block that is executed, not only those that access memory (translated
-    /// programs, machines)
+    /// Also record the control flow: every basic block that is executed, not only those that access memory (translated programs,
+    /// machines)
     #[arg(
         long,
         value_enum,
@@ -95,11 +95,11 @@ pub(crate) struct Args {
     )]
     flow: Option<FlowExtent>,
 
-    /// Who sees the accesses [default: translate; protect where --regions selects data, that is without stack]
+    /// How accesses are observed [default: translate; protect if --regions selects data, that is, without stack]
     #[arg(long, value_enum, help_heading = HOW)]
     tracer: Option<TracerName>,
-    /// Step through windows of N instructions and compare what the program accesses there with what is recorded; a
-    /// difference is exit status 1 (translated programs)
+    /// Single-step through windows of N instructions and compare the accesses with what is recorded; exit with status 1 if they differ
+    /// (translated programs)
     #[arg(
         long,
         value_name = "N",
@@ -110,7 +110,7 @@ pub(crate) struct Args {
         help_heading = HOW
     )]
     verify: Option<u32>,
-    /// How long to wait for processes that outlive the program; those that go on then do so unrecorded [default: until they end]
+    /// How long to wait for processes that outlive the program; after that they run on unrecorded [default: until they end]
     #[arg(
         long,
         value_name = "SECONDS",
@@ -119,14 +119,14 @@ pub(crate) struct Args {
         help_heading = HOW
     )]
     wait: Option<f64>,
-    /// MiB of resident memory that this process takes at most while it records, 64 or more (programs and processes). Small bounds make
-    /// longer traces; programs with very much code need more, which is said [default: as much as is fast, 100 to 400]
+    /// Limit this process to so many MiB of resident memory while it records, 64 or more (programs and processes). Small limits make
+    /// longer traces; if a program with very much code needs more, memtap says so [default: as much as is fast, 100 to 400]
     #[arg(long, value_name = "MIB", help_heading = HOW)]
     memory: Option<u32>,
-    /// Exit with the program's status even where events are missing
+    /// Exit with the program's status even if events are missing
     #[arg(long, help_heading = HOW)]
     allow_gaps: bool,
-    /// Do not say at the end what was recorded
+    /// Do not print a summary at the end
     #[arg(short, long, help_heading = HOW)]
     quiet: bool,
     /// Run under the tracer without recording: for measurements
@@ -142,11 +142,11 @@ pub(crate) struct Args {
     /// Replace FILE if it exists
     #[arg(long, help_heading = WRITTEN)]
     force: bool,
-    /// How accesses are encoded: access is smaller by half or more than the fast ones, and slower; memtap copy does that
-    /// later too [default: blocks where code is translated and all of it goes to a file, else live]
+    /// How accesses are encoded: access is half the size of the fast encoders or less, but slower; memtap copy can also do that later
+    /// [default: blocks if code is translated and everything goes to a file, else live]
     #[arg(long, value_name = "NAME", value_parser = super::encoders(), help_heading = WRITTEN)]
     encoder: Option<u32>,
-    /// When the trace is forced to disk
+    /// When the trace is synced to disk
     #[arg(long, value_enum, default_value = "close", help_heading = WRITTEN)]
     sync: super::Sync,
     /// Let a server write the trace: unix:PATH or tcp:HOST:PORT; FILE is relative to its root
@@ -159,7 +159,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     tables: TableArgs,
 
-    /// Attach to this running process; recording ends with --for, with Ctrl-C or with the process, which runs on natively
+    /// Attach to this running process; recording ends after --for, on Ctrl-C or with the process. Afterwards the process runs on natively
     #[arg(long, value_name = "PID", conflicts_with = "program", help_heading = ATTACHED)]
     pid: Option<u32>,
     /// With --pid: how long to record
@@ -173,7 +173,7 @@ pub(crate) struct Args {
     )]
     seconds: Option<f64>,
 
-    /// The program and its arguments: all that follows it is its own, with or without -- before it
+    /// The program and its arguments: everything after it belongs to the program, with or without -- in front
     #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "PROG")]
     program: Vec<String>,
 

@@ -128,25 +128,25 @@ impl From<SortBy> for SortKey {
     }
 }
 
-/// Print who accesses what, most accessed first
+/// Show what is accessed most, and by whom
 ///
-/// People see the first 20 rows, the program's own before what belongs to the dynamic linker, the C library and memtap, which have one
-/// row each. With --json all rows are there, one by one.
+/// The table has the first 20 rows: the program's own first, then one row each for the dynamic linker, the C library and memtap. --json
+/// has all rows, one by one.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace
     file: PathBuf,
-    /// What the rows are. Two of them, as in variable,function: for each row of the first kind those of the second
+    /// What each row stands for. With two kinds, as in variable,function, each row of the first has rows of the second below it
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND[,KIND]", default_value = "variable")]
     by: Vec<Grouping>,
     /// The same as --by field
     #[arg(long, hide = true)]
     fields: bool,
-    /// Instead of who accesses what: allocations that were never read or never written, by the call that made them
+    /// Show allocations that were never read or never written instead, by the call that made them
     #[arg(long, conflicts_with_all = ["by", "sort", "html"])]
     unused: bool,
 
-    /// Only rows whose name matches: *table*; for two kinds, whose first or second name does
+    /// Only rows whose name matches, as in *table*; with two kinds, whose first or second name matches
     #[arg(long, value_name = "GLOB", help_heading = "What is counted")]
     name: Option<String>,
     /// Only what belongs to this program or library: libc.so.6, libssl*
@@ -165,26 +165,26 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "What is counted")]
     guest_program: Vec<PathBuf>,
 
-    /// Allocation sites with so many functions, the one that allocates first
+    /// Show this many functions of each allocation site, the allocating one first
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..),
           hide_default_value = true, help_heading = "What is shown")]
     stacks: u16,
-    /// Allocation sites are the calls of the allocator, also where wrappers of it make them (xmalloc)
+    /// Take calls inside allocation wrappers (xmalloc) as allocation sites, too
     #[arg(long, help_heading = "What is shown")]
     no_skip: bool,
-    /// What the rows are sorted by
+    /// How rows are sorted
     #[arg(long, value_enum, value_name = "KEY", default_value = "accesses", help_heading = "What is shown")]
     sort: SortBy,
     /// The first N rows [default: 20; with --json all]
     #[arg(long, value_name = "N", help_heading = "What is shown")]
     top: Option<usize>,
-    /// Of --by stack: stacks with less than this part of all accesses are one row (0.01%, 0.0001) [default: 0.0001%; with --all 0]
+    /// With --by stack: combine stacks with less than this share of all accesses in one row (0.01%, 0.0001) [default: 0.0001%; with --all 0]
     #[arg(long, value_name = "SHARE", value_parser = parse_share, help_heading = "What is shown")]
     min_share: Option<f64>,
-    /// All rows: each block on its own, and what is not the program's own, too
+    /// Show all rows: each block by itself, and those that are not the program's own
     #[arg(long, help_heading = "What is shown")]
     all: bool,
-    /// Whole names and figures, wider than the terminal
+    /// Do not cut names and figures to the width of the terminal
     #[arg(long, help_heading = "What is shown")]
     wide: bool,
     /// As a JSON array (docs/json.md)

@@ -23,7 +23,7 @@ pub(crate) enum CostConstants {
     Measured,
 }
 
-/// Replay allocations and accesses with immediate release in constant time, and with a page table
+/// Replay a run with immediate, constant-time release of memory, and with a page table
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use trace_server::{Address, Credentials, Engine, EngineOptions, LogLevel, Role, Server};
 
-/// Keep traces for other programs, of this machine and of others
+/// Run a trace server for programs on this machine and others
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// Where to listen: unix:PATH, tcp:HOST:PORT or tcp:PORT, which is this machine alone (may be given several times)

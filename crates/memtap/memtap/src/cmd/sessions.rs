@@ -12,7 +12,7 @@ use trace_server::{Address, SessionInfo};
 
 use crate::output::Out;
 
-/// List the sessions of a server, and end one
+/// List a server's sessions, or end one
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// Where the server listens: unix:PATH or tcp:HOST:PORT

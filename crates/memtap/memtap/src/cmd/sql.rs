@@ -11,7 +11,7 @@ use clap::Parser;
 /// The binary that answers.
 const PROGRAM: &str = "memtap-sql";
 
-/// Ask traces in SQL
+/// Query traces in SQL
 ///
 /// The binary memtap-sql answers, which is looked for beside memtap and on PATH. docs/tables.md describes the tables. With several
 /// traces each table has a column `trace` in front. Without a query, memtap asks for some.

@@ -11,8 +11,8 @@ use super::analysis_args::AnalysisArgs;
 use crate::inputs;
 use crate::output::{Out, note_problems};
 
-/// Follow input (read, recv, mapped files, the command line) through memory and registers to jumps, system calls and formats.
-/// The trace is one of a translated program, as memtap record makes it by default
+/// Follow input (read, recv, mapped files, the command line) through memory and registers to jumps, system calls and format strings.
+/// Needs a trace of a translated program, which memtap record makes by default
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     #[command(flatten)]

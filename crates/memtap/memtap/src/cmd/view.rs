@@ -12,20 +12,20 @@ use crate::inputs;
 use crate::output::Out;
 use crate::progress::Indexing;
 
-/// Show a trace in a browser: time across, addresses down, colours by accesses
+/// Show a trace in the browser: time from left to right, addresses from top to bottom
 ///
-/// Two traces are shown side by side, with what grew, what shrank, what is new and what is gone, aligned by name.
+/// With two traces, shows them side by side, aligned by name: what grew, what shrank, what is new and what is gone.
 ///
-/// Prints the address of the page, which has a secret in it: who knows it can read the trace. Nothing is sent anywhere, and nothing
-/// is written but the page index beside the trace. Ctrl-C ends it.
+/// Prints the address of the page. The address contains a secret: whoever knows it can read the trace. memtap sends nothing anywhere, and
+/// writes only the page index next to the trace. Ctrl-C ends it.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace
     file: PathBuf,
-    /// A second trace to compare with: the run after, where the first one is that before
+    /// A second trace to compare with: FILE is the run before, FILE2 the run after
     #[arg(value_name = "FILE2")]
     second: Option<PathBuf>,
-    /// Where to listen; port 0: one that is free
+    /// The address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Do not start a browser

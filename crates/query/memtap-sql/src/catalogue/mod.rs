@@ -24,7 +24,7 @@ const RUNS: &str = "runs";
 /// The others: tables of traces.
 const TABLES: [TraceTable; 3] = [TraceTable::Frames, TraceTable::Pages, TraceTable::Variables];
 
-/// Keep what many traces say of themselves in one folder, and ask it in SQL
+/// Summarise many traces in one folder, and query them in SQL
 #[derive(Debug, Parser)]
 #[command(name = "memtap catalogue", bin_name = "memtap catalogue")]
 pub(crate) struct Args {
