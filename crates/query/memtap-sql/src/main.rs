@@ -31,7 +31,7 @@ use self::session::SqlSession;
 #[derive(Debug, Parser)]
 #[command(name = "memtap sql", bin_name = "memtap sql")]
 struct Args {
-    /// The traces, and the query after them
+    /// The traces, followed by the query
     #[arg(required = true, value_name = "FILE... [QUERY]")]
     words: Vec<String>,
     #[command(flatten)]

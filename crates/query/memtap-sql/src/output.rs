@@ -37,7 +37,7 @@ pub(crate) enum OutputFormat {
 /// What a command line says of the rows.
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
-    /// How the rows are written
+    /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "table")]
     pub(crate) format: OutputFormat,
     /// The file to write; needed for parquet

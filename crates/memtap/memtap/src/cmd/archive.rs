@@ -14,13 +14,13 @@ use crate::output::note_problems;
 
 /// Save the symbols a trace needs next to it, in FILE.symbols
 ///
-/// Names of functions, variables and lines come from the program's file and its libraries. With them in FILE.symbols, where every
-/// command looks for them, a trace has the same names on a machine without those files, or after they were built anew.
+/// Names of functions, variables and lines come from the program's file and its libraries. Every command also looks in FILE.symbols, so
+/// that a trace keeps its names on a machine without these files, or after they were rebuilt.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace
     file: PathBuf,
-    /// Put them into this directory instead, to be named with --symbols
+    /// Save them in this directory instead, for use with --symbols
     #[arg(short, long, value_name = "DIR", value_parser = crate::new_file::name())]
     output: Option<PathBuf>,
     /// As a JSON object

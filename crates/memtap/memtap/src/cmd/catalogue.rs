@@ -21,18 +21,18 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Add traces; status 1 where one can't be added
+    /// Add traces; exits with status 1 if one can't be added
     Add {
-        /// The folder; it is made where there is none
+        /// The folder; created if it does not exist
         dir: PathBuf,
         /// The traces
         #[arg(required = true, value_name = "FILE")]
         traces: Vec<PathBuf>,
-        /// Add those anew that are in the catalogue already
+        /// Replace traces that are in the catalogue already
         #[arg(long)]
         force: bool,
     },
-    /// Ask the tables runs, frames, pages and variables
+    /// Query the tables runs, frames, pages and variables
     Query {
         /// The folder
         dir: PathBuf,

@@ -16,7 +16,7 @@ use crate::output::Out;
 pub(crate) struct Args {
     /// The trace
     file: PathBuf,
-    /// Replace a damaged trace by what is readable of it; each thread's losses become gaps
+    /// Replace a damaged trace by its readable parts; what each thread lost becomes a gap
     #[arg(long)]
     repair: bool,
 }

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use crate::output::Out;
 
-/// Write completions for a shell to standard output
+/// Print shell completions
 ///
 /// bash: memtap completions bash > ~/.local/share/bash-completion/completions/memtap
 ///

@@ -29,16 +29,16 @@ pub(crate) struct Args {
     /// Only what was recorded in these seconds since the trace was created
     #[arg(long, value_name = "A..B", value_parser = parse_range)]
     seconds: Option<Range<u64>>,
-    /// Leave streams of this name out; may be given more than once
+    /// Leave out streams of this name (may be given several times)
     #[arg(long, value_name = "NAME")]
     drop: Vec<String>,
-    /// Spend more time on fewer bytes
+    /// Compress better, but slower
     #[arg(long)]
     archive: bool,
-    /// How accesses are encoded, if not by access
+    /// How accesses are encoded, if not with access
     #[arg(long, value_name = "NAME", value_parser = super::encoders(), conflicts_with = "archive")]
     encoder: Option<u32>,
-    /// Force the copy to disk before it is called finished
+    /// Sync the copy to disk before memtap exits
     #[arg(long)]
     sync: bool,
 }

@@ -11,11 +11,11 @@ use crate::output::Out;
 
 /// Check whether this machine can record programs, and what to do if it can't
 ///
-/// Looks at kernel, limits and libraries, records a small program with each tracer, and attaches to one. Nothing is changed. Ends
-/// with status 1 where programs can't be recorded.
+/// Checks the kernel, limits and libraries, records a small program with each tracer, and attaches to one. Changes nothing. Exits with
+/// status 1 if programs can't be recorded.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// Write JSON: an array of {name, state, found, advice}, state being fine, worse or missing
+    /// Print JSON: an array of {name, state, found, advice}; state is fine, worse or missing
     #[arg(long)]
     json: bool,
 }

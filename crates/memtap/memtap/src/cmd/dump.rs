@@ -25,11 +25,11 @@ pub(crate) enum DumpFormat {
     Both,
     /// As Valgrind's lackey --trace-mem=yes prints data accesses
     Lackey,
-    /// As DineroIV reads: 0 or 1 and an address
+    /// In DineroIV's format: 0 or 1 and an address
     Din,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
-    /// 32 binary bytes an access: cycle and size, instruction, address, data
+    /// 32 bytes per access, binary: cycle and size, instruction, address, data
     Entries64,
 }
 
@@ -63,14 +63,14 @@ pub(crate) enum DumpStream {
     Gaps,
     /// Synchronisation
     Syncs,
-    /// Blocks of code that were entered (text or jsonl)
+    /// Basic blocks that were entered (text or jsonl)
     #[value(alias = "guest-flow")]
     Flow,
-    /// A machine: what tasks did (text or jsonl)
+    /// Machines: task events (text or jsonl)
     Tasks,
-    /// A machine: writes by no instruction (text or jsonl)
+    /// Machines: writes that no instruction made (text or jsonl)
     Found,
-    /// A machine: accesses with physical addresses (text or jsonl)
+    /// Machines: accesses with physical addresses (text or jsonl)
     Physical,
 }
 

@@ -23,22 +23,22 @@ use crate::progress::Reading;
 /// A format of another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
-    /// A line a stack of functions, with its accesses: for flame graph tools and speedscope
+    /// One line per call stack, with its accesses: for flame graph tools and speedscope
     Folded,
-    /// The profile of Callgrind, with calls, lines and data: for KCachegrind and callgrind_annotate
+    /// A Callgrind profile with calls, lines and data: for KCachegrind and callgrind_annotate
     Callgrind,
-    /// What became of heap blocks, by the stack that allocated them: for DHAT's viewer, dh_view.html
+    /// How heap blocks are used, by allocating stack: for DHAT's viewer, dh_view.html
     Dhat,
     /// Accesses and allocations by stack: for pprof, Grafana Pyroscope and speedscope (binary)
     Pprof,
     /// Functions, accesses and the heap over time: for ui.perfetto.dev (binary)
     Perfetto,
-    /// The same as samples weighted by accesses: for profiler.firefox.com
+    /// The same, as samples weighted by accesses: for profiler.firefox.com
     Firefox,
-    /// Every executed instruction with its accesses, a file a thread in the directory OUT: for DynamoRIO's drmemtrace tools (binary;
+    /// Every executed instruction with its accesses, one file per thread in the directory OUT: for DynamoRIO's drmemtrace tools (binary;
     /// needs record --flow full)
     Drmemtrace,
-    /// A table, or a query's rows, as columns: for DuckDB, polars, Spark and whatever else reads Parquet (binary; memtap-sql writes it)
+    /// A table or the result of a query, as Parquet: for DuckDB, polars, Spark and others (binary; needs memtap-sql)
     Parquet,
 }
 
@@ -57,16 +57,16 @@ pub(crate) struct Args {
     /// The format
     #[arg(long, value_enum)]
     format: ExportFormat,
-    /// The file to write; -: standard output. Of drmemtrace a directory, which must be new
+    /// The file to write; - is standard output. For drmemtrace a directory, which must not exist yet
     #[arg(short, long, value_name = "OUT", value_parser = crate::new_file::name())]
     output: PathBuf,
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
-    /// Of parquet: the table, docs/tables.md has all [default: accesses]
+    /// With parquet: the table; docs/tables.md lists all [default: accesses]
     #[arg(long, value_name = "NAME", conflicts_with = "query")]
     table: Option<String>,
-    /// Of parquet: the rows of a query in SQL
+    /// With parquet: an SQL query whose rows are written
     #[arg(long, value_name = "SQL")]
     query: Option<String>,
 }

@@ -50,7 +50,7 @@ impl From<FlameFigure> for Measure {
 pub(crate) struct Args {
     /// The trace
     file: PathBuf,
-    /// The picture to write: .svg; -: standard output
+    /// The picture to write: .svg; - is standard output
     #[arg(short, long, value_name = "OUT", value_parser = crate::new_file::name())]
     output: PathBuf,
     /// What is counted

@@ -22,7 +22,7 @@ pub(crate) enum ShownKinds {
     Stores,
 }
 
-/// Draw the address space, a cell a page, by the number of accesses
+/// Draw a heat map of the address space: one cell per page, coloured by the number of accesses
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace

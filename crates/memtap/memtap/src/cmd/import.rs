@@ -16,7 +16,7 @@ use trace_format::{
 /// Whose form the input has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// 32 binary bytes an access: cycle and size, instruction, address, data
+    /// 32 bytes per access, binary: cycle and size, instruction, address, data
     Entries64,
     /// What valgrind --tool=lackey --trace-mem=yes prints
     Lackey,
@@ -27,7 +27,7 @@ pub(crate) enum Format {
 /// Convert another tool's trace to memtap's format
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// The form of the input
+    /// The input's format
     #[arg(long, value_enum)]
     format: Format,
     /// Replace FILE if it exists

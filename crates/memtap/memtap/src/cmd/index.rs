@@ -15,16 +15,16 @@ use crate::progress::Indexing;
 
 /// Build a trace's page index, next to it
 ///
-/// FILE.mtx says which pages and lines each part of the trace touched. heatmap, report --by page and dump --range 0xA..0xB use it
-/// where it is there. It belongs to the trace as it is: after a change it is built anew, and it may be deleted at any time.
+/// FILE.mtx says which pages and cache lines each part of the trace touched. heatmap, report --by page and dump --range 0xA..0xB use it
+/// if it exists. If the trace changes, memtap rebuilds it; you can delete it at any time.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace
     file: PathBuf,
-    /// Build it even if there is one that fits
+    /// Rebuild it even if there is an up-to-date one
     #[arg(long)]
     force: bool,
-    /// Say what it holds as JSON
+    /// Print what it holds as JSON
     #[arg(long)]
     json: bool,
 }

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Command, Parser};
 
-/// Write manual pages into a directory: memtap.1, and one for each command
+/// Write manual pages to a directory: memtap.1, and one for each command
 ///
 /// memtap man ~/.local/share/man/man1; then man memtap-record
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// The directory, which is made where it is not there
+    /// The directory; created if it does not exist
     dir: PathBuf,
 }
 

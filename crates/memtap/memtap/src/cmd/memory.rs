@@ -19,13 +19,13 @@ use crate::output::Out;
 pub(crate) struct Args {
     /// The trace
     file: PathBuf,
-    /// When: instructions that the machine had executed; several times for several files [default: at the end]
+    /// When, as the number of instructions that the machine had executed; give it several times for several files [default: at the end]
     #[arg(long, value_name = "CYCLE")]
     at: Vec<u64>,
     /// Which bytes [default: all of the guest's memory]
     #[arg(long, value_name = "A..B", value_parser = parse_range)]
     physical: Option<Range<u64>>,
-    /// The file to write: as many as there are points
+    /// The file to write: one for each --at
     #[arg(short, long, value_name = "OUT", value_parser = crate::new_file::name(), required_unless_present = "points")]
     output: Vec<PathBuf>,
     /// Print the points at which all of memory is known instead: cycle and time (ns since 1970)

@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
-    /// Spend more time on fewer bytes
+    /// Compress better, but slower
     #[arg(long)]
     archive: bool,
 }

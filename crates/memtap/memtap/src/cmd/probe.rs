@@ -30,32 +30,32 @@ use std::{
 /// Measure each function's latency while a program runs.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Calls of a function that are measured before its probe switches itself off for the rest of the epoch, or `all`
+    /// How many calls of a function are measured before its probe switches itself off for the rest of the epoch, or `all`
     #[arg(long, default_value = "10", value_name = "N|all", value_parser = parse_sample)]
     sample: Sample,
-    /// Epoch, in milliseconds
+    /// Length of an epoch in milliseconds
     #[arg(long, default_value_t = 10, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     epoch: u64,
-    /// Probe only functions whose name matches, `*` for any characters; several joined by commas
+    /// Probe only functions whose name matches; `*` matches any characters, commas separate patterns
     #[arg(long, default_value = "", value_name = "GLOB")]
     functions: String,
-    /// Probe the functions of the system's libraries as well: all, or those that --functions names
+    /// Also probe functions of the system's libraries: all, or those that match --functions
     #[arg(long)]
     libraries: bool,
-    /// Keep what the probes take below this share of the processor time, such as 3%
+    /// Keep the probes' overhead below this share of the processor time, such as 3%
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     budget: Option<f64>,
-    /// Measure how long a patch of two cache lines must wait on this machine, and stop
+    /// Measure how long a patch across two cache lines must wait on this machine, and exit
     #[arg(long)]
     calibrate: bool,
-    /// Attach to this running process; ends with --seconds, with Ctrl-C or with the process, which runs on as it was
+    /// Attach to this running process; ends after --seconds, on Ctrl-C or with the process. Afterwards the process runs on as before
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
     /// With --pid: how long to measure
     #[arg(long, value_name = "S", requires = "pid", conflicts_with = "command", value_parser = super::parse_seconds)]
     seconds: Option<f64>,
-    /// Write the functions as JSON. Without --output, what the program writes to standard output goes to standard error
-    /// instead, so that standard output is JSON alone
+    /// Print the functions as JSON. Without --output, the program's standard output goes to standard error, so that standard output has
+    /// nothing but JSON
     #[arg(long)]
     json: bool,
     /// Write the report to a file: .json, .folded, .html, .trace.json (Chrome, Perfetto), otherwise the table

@@ -19,7 +19,7 @@ use crate::output::Out;
 pub(crate) enum CostConstants {
     /// The paper's prototype on an FPGA
     Paper,
-    /// This kind of processor, all in software
+    /// This kind of processor, everything in software
     Measured,
 }
 
@@ -38,34 +38,34 @@ pub(crate) struct Args {
     /// Write the figures (SVG), the table (JSON) and one page with all of it (HTML) into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// With --out: measure now what Linux's munmap takes on this machine, and draw it beside the modelled releases
+    /// With --out: also measure Linux's munmap on this machine, and draw it beside the modelled releases
     #[arg(long, requires = "out")]
     munmap: bool,
     /// Synthetic: the first seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Synthetic: how many seeds, counted up from the first
+    /// Synthetic: the number of seeds, counted up from the first
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
-    /// Synthetic: how many actions
+    /// Synthetic: the number of actions
     #[arg(long, value_name = "N", default_value_t = Synthetic::ACTIONS)]
     actions: u64,
-    /// Synthetic: sizes of blocks, uniform:MAX or loguniform:MAX
+    /// Synthetic: block sizes, uniform:MAX or loguniform:MAX
     #[arg(long, value_name = "DISTRIBUTION", default_value = "uniform:8m", value_parser = parse_sizes)]
     sizes: Sizes,
-    /// A trace: replay malloc's blocks alone, not what else the program has (as the paper did)
+    /// With a trace: replay only malloc's blocks, not the program's other memory (as the paper did)
     #[arg(long)]
     heap_only: bool,
-    /// Bytes of a page, a power of two
+    /// Page size in bytes, a power of two
     #[arg(long, value_name = "BYTES", default_value = "4k", value_parser = parse_bytes)]
     page: u64,
-    /// Bytes of each address space; 16g, or 64g for a trace, where nothing is given
+    /// Size of each address space in bytes [default: 16g, or 64g for a trace]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     space: Option<u64>,
-    /// Bytes of physical memory; as much as one address space where nothing is given
+    /// Physical memory in bytes [default: the size of one address space]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
-    /// What touches cost
+    /// The cost model for memory touches
     #[arg(long, value_enum, default_value = "paper")]
     costs: CostConstants,
 }

@@ -11,29 +11,29 @@ use trace_server::{Address, Credentials, Engine, EngineOptions, LogLevel, Role, 
 /// Run a trace server for programs on this machine and others
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// Where to listen: unix:PATH, tcp:HOST:PORT or tcp:PORT, which is this machine alone (may be given several times)
+    /// The address to listen on: unix:PATH, tcp:HOST:PORT or tcp:PORT, which accepts this machine only (may be given several times)
     #[arg(long, required = true, value_name = "URL")]
     listen: Vec<Address>,
-    /// The directory that all traces lie in
+    /// The directory for all traces
     #[arg(long, value_name = "DIR")]
     root: PathBuf,
-    /// Threads that encode and decode [default: one for each logical CPU]
+    /// Threads that encode and decode [default: one per logical CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     workers: Option<u16>,
-    /// MiB of memory: entries, clients' buffers, and what encoding and decoding takes; the process itself has 24 more at most
+    /// Memory limit in MiB for entries, clients' buffers, encoding and decoding; the process itself needs up to 24 more
     #[arg(long, value_name = "MIB", default_value = "1024", value_parser = clap::value_parser!(u32).range(16..))]
     memory: u32,
-    /// MiB that the file of one trace may have; what does not fit is a gap [default: as many as there is room]
+    /// Size limit of one trace in MiB; what does not fit becomes a gap [default: as much as fits on the disk]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
     quota: Option<u32>,
-    /// Seconds that a client over TCP may be cut off and still go on where it was; then its trace is closed
+    /// How many seconds a TCP client may be disconnected and still resume; after that its trace is closed
     #[arg(long, value_name = "SECONDS", default_value = "120")]
     patience: u32,
-    /// What is said on standard error: nothing, errors, refusals, sessions (who reads and writes which trace) or requests, each with
-    /// what comes before it
+    /// What is logged to standard error: nothing, errors, refusals, sessions (who reads and writes which trace) or requests; each level
+    /// includes those before it
     #[arg(long, value_name = "LEVEL", default_value = "refusals")]
     log: LogLevel,
-    /// Where the certificate and the tokens for TCP lie, made where there are none [default: ~/.local/state/memtap]
+    /// The directory of the certificate and the tokens for TCP, created if there are none [default: ~/.local/state/memtap]
     #[arg(long, value_name = "DIR")]
     credentials: Option<PathBuf>,
 }

@@ -15,13 +15,13 @@ use crate::output::Out;
 /// List a server's sessions, or end one
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// Where the server listens: unix:PATH or tcp:HOST:PORT
+    /// The server's address: unix:PATH or tcp:HOST:PORT
     #[arg(value_name = "URL")]
     server: Address,
     /// The file with the token of a server on TCP [default: $MEMTAP_TOKEN, or what this user's server wrote]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// End the session of this number: its trace is closed, and says that the server was told to
+    /// End the session with this number: its trace is closed, and says why
     #[arg(long, value_name = "ID", conflicts_with = "json")]
     end: Option<u64>,
     /// As JSON

@@ -13,11 +13,11 @@ const PROGRAM: &str = "memtap-sql";
 
 /// Query traces in SQL
 ///
-/// The binary memtap-sql answers, which is looked for beside memtap and on PATH. docs/tables.md describes the tables. With several
-/// traces each table has a column `trace` in front. Without a query, memtap asks for some.
+/// Runs the binary memtap-sql, which must be next to memtap or on PATH. docs/tables.md describes the tables. With several
+/// traces each table has a column `trace` in front. Without a query, memtap prompts for queries.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// The traces, and the query after them
+    /// The traces, followed by the query
     #[arg(required = true, value_name = "FILE... [QUERY]")]
     words: Vec<OsString>,
     #[command(flatten)]
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 /// How the rows of an answer are written.
 #[derive(Debug, clap::Args)]
 pub(super) struct OutputArgs {
-    /// How the rows are written [default: table]
+    /// Output format [default: table]
     #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv", "arrow", "parquet"])]
     format: Option<String>,
     /// The file to write; needed for parquet

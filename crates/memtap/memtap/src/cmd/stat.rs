@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// As one JSON object
     #[arg(long)]
     json: bool,
-    /// Print the streams of the file instead: bytes, frames, entries, bytes an entry, thread, name
+    /// Print the streams of the file instead: bytes, frames, entries, bytes per entry, thread, name
     #[arg(long)]
     streams: bool,
 }

@@ -13,11 +13,11 @@ use recorder::watching::{HitChoices, Unwatched, WatchExpression, WatchKind, Watc
 use crate::recording::{Teller, in_options};
 use crate::watching::log::HitLog;
 
-/// Watch variables, heap blocks and addresses of a program, and log each hit with the values before and after
+/// Watch variables, heap blocks and addresses of a program, and log each hit with the old and new value
 ///
-/// An EXPR is a variable (`counter`, `frame.pixels[3].red`), a part of one (`table+16:8`), an address (`0x404040:8`), or the
-/// blocks that a function allocates (`malloc@make#2`: the second one; without #: all of them, also those to come). Names are
-/// those of the program and of the shared libraries that it is linked with.
+/// An EXPR is a variable (`counter`, `frame.pixels[3].red`), a part of one (`table+16:8`), an address (`0x404040:8`), or the blocks that
+/// a function allocates (`malloc@make#2`: the second one; without #: all, including future ones). Names are looked up in the program and
+/// in the shared libraries it is linked with.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// Watch writes to this (may be given several times)
@@ -29,24 +29,24 @@ pub(crate) struct Args {
     /// Watch reads and writes of this (may be given several times)
     #[arg(long, value_name = "EXPR")]
     access: Vec<String>,
-    /// Watch what the lines of this file say: `write EXPR`, `read EXPR` or `access EXPR` each
+    /// Watch what this file lists: each line is `write EXPR`, `read EXPR` or `access EXPR`
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
     /// Log only hits of this thread
     #[arg(long, value_name = "N")]
     thread: Option<u32>,
-    /// Log only hits after which the bytes hold this value
+    /// Log only hits that leave this value in the bytes
     #[arg(long, value_name = "VALUE", value_parser = parse_number)]
     value: Option<u64>,
-    /// How accesses are found: translate looks before each access, on stacks too, so that the program takes several times its
-    /// time; protect closes the pages that hold watched bytes, so that all else is as fast as ever, and an access to
-    /// these pages hundreds of times slower [default: translate]
+    /// How accesses are found: translate checks before each access, on stacks too, which makes the program several times slower; protect
+    /// closes the pages that hold watched bytes, so that accesses to these pages are hundreds of times slower and all others run at full
+    /// speed [default: translate]
     #[arg(long, value_enum)]
     tracer: Option<WatchTracer>,
     /// Stop the program at each hit: Enter on the terminal continues, q ends it; without a terminal SIGCONT continues
     #[arg(long)]
     stop: bool,
-    /// Log one JSON object a line
+    /// Log one JSON object per line
     #[arg(long)]
     json: bool,
     /// Log to this file instead of standard error

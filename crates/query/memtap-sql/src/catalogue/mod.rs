@@ -36,19 +36,19 @@ pub(crate) struct Args {
 enum Command {
     /// Add traces: a row for each in `runs`, and their frames, pages and variables
     Add {
-        /// The folder; it is made where there is none
+        /// The folder; created if it does not exist
         dir: PathBuf,
         /// The traces
         #[arg(required = true, value_name = "FILE")]
         traces: Vec<PathBuf>,
-        /// Add those anew that are in the catalogue already
+        /// Replace traces that are in the catalogue already
         #[arg(long)]
         force: bool,
         /// Look for the files that the traces' names come from in this directory, too (may be given several times)
         #[arg(long, value_name = "DIR")]
         symbols: Vec<PathBuf>,
     },
-    /// Ask the tables runs, frames, pages and variables of all runs
+    /// Query the tables runs, frames, pages and variables of all runs
     Query {
         /// The folder
         dir: PathBuf,
