@@ -82,8 +82,8 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
     let text = format!("{}{}", table(&options, &judged), lists(&options, &judged));
     println!("{text}");
     if options.is_recorded {
-        let head = "# Findings\n\nWhat `cargo xtask bench findings` prints: a program counts once for each build. Races are asked of \
-                    helgrind and the thread sanitizer in place of memcheck and AddressSanitizer.\n";
+        let head = "# Findings\n\nThis page is the output of `cargo xtask bench findings`. Each program counts once per build. For races, helgrind takes \
+                    the place of memcheck, and\nThreadSanitizer that of AddressSanitizer.\n";
         std::fs::write(DOCUMENT, format!("{head}{text}")).context(DOCUMENT)?;
     }
     for failure in &failures {
@@ -188,7 +188,7 @@ fn table(options: &Options, judged: &[Judged<'_>]) -> String {
     let mut head = vec!["kind".to_owned(), "with an error".to_owned()];
     head.extend(options.judges.iter().map(|judge| format!("found by {}", judge.name())));
     head.push("clean".to_owned());
-    head.extend(options.judges.iter().map(|judge| format!("accused by {}", judge.name())));
+    head.extend(options.judges.iter().map(|judge| format!("falsely reported by {}", judge.name())));
     let mut table = Table::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
     let mut kinds: Vec<&str> = judged.iter().map(|one| &*one.case.kind).collect();
     kinds.dedup();
@@ -217,6 +217,7 @@ fn table(options: &Options, judged: &[Judged<'_>]) -> String {
 
 /// What the judges missed, and whom they accused falsely: a line for each case and what was said of it, with its builds.
 fn lists(options: &Options, judged: &[Judged<'_>]) -> String {
+    let here = format!("{}/", shell::repository().display());
     let mut text = String::new();
     for (at, judge) in options.judges.iter().enumerate() {
         let is_memtap = *judge == Judge::Memtap;
@@ -231,7 +232,8 @@ fn lists(options: &Options, judged: &[Judged<'_>]) -> String {
                 let why = match reason(one) {
                     Some(reason) if is_memtap => reason.to_owned(),
                     None if is_memtap => format!("**not in the head**: {}", words.join("; ")),
-                    _ => words.join("; "),
+                    // Sanitizers name the file with all its folders.
+                    _ => words.join("; ").replace(&here, ""),
                 };
                 builds.entry((one.case.title(), why)).or_default().push(one.build.name());
             }

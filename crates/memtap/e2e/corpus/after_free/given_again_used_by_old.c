@@ -1,7 +1,7 @@
 // A released block is given again, and its old owner stores into it.
 // command: errors
 // expect: use_after_free
-// memtap misses: the memory was allocated anew, so the store is one to the new block
+// memtap misses: the memory was allocated again, so the store goes to the new block
 #include <stdlib.h>
 #include "../hide.h"
 

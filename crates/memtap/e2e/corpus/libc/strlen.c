@@ -1,7 +1,7 @@
 // A strlen of a block without a zero.
 // command: errors
 // expect: out_of_bounds
-// memtap misses: loads of the C library's functions over the end of a block are not told where they are whole vectors
+// memtap misses: loads by C library functions past the end of a block are not reported if they are whole vectors
 #include <stdlib.h>
 #include <string.h>
 #include "../hide.h"

@@ -1,7 +1,7 @@
 // Stores 400 bytes behind the last block of the heap.
 // command: errors
 // expect: out_of_bounds
-// memtap misses: the access is further from any block than an allocator's header is long
+// memtap misses: the access is further from any block than the length of an allocator's header
 #include <stdlib.h>
 #include "../hide.h"
 

@@ -1,7 +1,7 @@
 // Stores far behind a block, into another one that lives.
 // command: errors
 // expect: out_of_bounds
-// memtap misses: the access lands inside another block that lives
+// memtap misses: the access lands inside another live block
 #include <stdlib.h>
 #include "../hide.h"
 

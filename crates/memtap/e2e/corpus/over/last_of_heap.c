@@ -1,7 +1,7 @@
 // Stores into the top chunk, eight bytes behind the end of the last block.
 // command: errors
 // expect: out_of_bounds
-// memtap misses: the access is further from any block than an allocator's header is long
+// memtap misses: the access is further from any block than the length of an allocator's header
 #include <stdlib.h>
 #include "../hide.h"
 

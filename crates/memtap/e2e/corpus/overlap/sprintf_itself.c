@@ -1,7 +1,7 @@
 // A sprintf whose argument is its own buffer.
 // command: errors
 // expect: overlap
-// memtap misses: what sprintf loads of its own buffer is not looked at
+// memtap misses: what sprintf loads from its own buffer is not checked
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

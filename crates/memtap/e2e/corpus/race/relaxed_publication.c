@@ -1,7 +1,7 @@
 // Data is published by a flag that is stored and loaded without any order.
 // command: race
 // expect: race data
-// memtap misses: every atomic access is taken for sequentially consistent
+// memtap misses: every atomic access is treated as sequentially consistent
 #include <pthread.h>
 #include <stdatomic.h>
 #include "../hide.h"

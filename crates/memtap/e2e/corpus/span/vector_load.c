@@ -1,7 +1,7 @@
 // Loads 16 bytes at offset 4 of a block of 18.
 // command: errors
 // expect: out_of_bounds
-// memtap misses: a load that begins within the block and ends within what the allocator rounded its size up to
+// memtap misses: the load begins inside the block and ends within the size that the allocator rounded the block up to
 #include <emmintrin.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // The first function of all stores behind its own array.
 // command: errors
 // expect: out_of_bounds
-// memtap misses in: clang-O2: the only instruction that takes the element behind the array takes no other
+// memtap misses in: clang-O2: the only instruction that accesses the element past the end of the array accesses no other element
 #include "../hide.h"
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 // Loads the element before a local array.
 // command: errors
 // expect: out_of_bounds
-// memtap misses: an instruction that takes no element within the bounds is not known to be one of the array
+// memtap misses: an instruction that accesses no element within the bounds is not known to belong to the array
 #include "../hide.h"
 
 NOINLINE static int get(int at)

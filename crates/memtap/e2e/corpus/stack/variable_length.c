@@ -1,7 +1,7 @@
 // Stores behind an array of variable length.
 // command: errors
 // expect: out_of_bounds
-// memtap misses: the bound of the array is a variable, which is not looked at
+// memtap misses: the bound of the array is a variable, which memtap does not look at
 #include "../hide.h"
 
 NOINLINE static int fill(int len, int count)

@@ -2,7 +2,7 @@
 // command: taint
 // input: /bin/true
 // expect: system_call_memory
-// memtap misses: a forked child begins clean
+// memtap misses: a forked child starts untainted
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../hide.h"

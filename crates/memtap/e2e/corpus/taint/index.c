@@ -2,7 +2,7 @@
 // command: taint
 // input: zzzz
 // expect: index
-// memtap misses: addresses are not followed
+// memtap misses: taint is not followed through addresses
 #include <unistd.h>
 #include "../hide.h"
 

@@ -2,7 +2,7 @@
 // command: taint
 // input: /NOWHERE/AT/ALL
 // expect: system_call_memory
-// memtap misses: addresses are not followed, so a table cleans what is looked up in it
+// memtap misses: taint is not followed through addresses, so looking a value up in a table removes it
 #include <fcntl.h>
 #include <unistd.h>
 #include "../hide.h"

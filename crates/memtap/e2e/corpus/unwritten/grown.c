@@ -2,7 +2,7 @@
 // command: errors
 // record: --flow full
 // expect: uninitialised
-// memtap misses: what realloc gives counts as written
+// memtap misses: memory from realloc counts as written
 #include <stdlib.h>
 #include "../hide.h"
 

@@ -1,7 +1,7 @@
 // One member of a struct is not set, and decides.
 // command: errors
 // expect: uninitialised
-// memtap misses in: gcc-O2 clang-O1 clang-O2: the compiler makes the decision a conditional move, or a shift
+// memtap misses in: gcc-O2 clang-O1 clang-O2: the compiler turns the decision into a conditional move or a shift
 #include <stdlib.h>
 #include "../hide.h"
 

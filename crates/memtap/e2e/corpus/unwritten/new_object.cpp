@@ -1,7 +1,7 @@
 // A constructor forgets a member, which decides.
 // command: errors
 // expect: uninitialised
-// memtap misses in: gcc-O2 clang-O1 clang-O2: the compiler makes the decision an addition
+// memtap misses in: gcc-O2 clang-O1 clang-O2: the compiler turns the decision into an addition
 #include "../hide.h"
 
 struct session {

@@ -2,7 +2,7 @@
 // command: errors
 // record: --flow full
 // expect: uninitialised
-// memtap misses in: gcc-O1 gcc-O2: a sum is put together from parts, of which only one was not written
+// memtap misses in: gcc-O1 gcc-O2: the sum is computed from several parts, only one of which was not written
 #include <stdlib.h>
 #include "../hide.h"
 

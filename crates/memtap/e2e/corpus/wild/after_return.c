@@ -1,7 +1,7 @@
 // Uses a local variable of a function that has returned.
 // command: errors
 // expect: use_after_free
-// memtap misses: a frame that was left is no release of its variables
+// memtap misses: returning from a function does not count as releasing its variables
 #include "../hide.h"
 
 NOINLINE static int *local(void)

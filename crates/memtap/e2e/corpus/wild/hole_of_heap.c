@@ -1,7 +1,7 @@
 // Stores into the heap between blocks, far from each, where nothing was ever allocated.
 // command: errors
 // expect: out_of_bounds
-// memtap misses: the access is further from any block than an allocator's header is long
+// memtap misses: the access is further from any block than the length of an allocator's header
 #include <stdlib.h>
 #include "../hide.h"
 
