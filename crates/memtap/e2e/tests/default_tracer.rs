@@ -80,7 +80,7 @@ fn static_children_are_recorded() {
 fn the_help_says_which_tracer_is_the_default() {
     let help = run(Command::new(memtap()).args(["record", "--help"]), b"").out();
     let words: Vec<&str> = help.split_whitespace().collect();
-    let expected = "[default: translate; protect where --regions selects data, that is without stack]";
+    let expected = "[default: translate; protect if --regions selects data, that is, without stack]";
     assert!(words.join(" ").contains(expected), "{help}");
 }
 
