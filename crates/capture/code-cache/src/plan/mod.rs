@@ -2,7 +2,7 @@
 //!
 //! What an instruction does is asked of the crate `x86`. How far a block goes is in `extent`, how it ends in `end`, which
 //! values it keeps in `values`, what else is written of accesses in `captures`, which registers are free for that in
-//! `scratch`, and where the flags are in `liveness`. Start with [`Plan::new`].
+//! `scratch`, and where the flags are in `liveness`. Start with [`Plan::in_room_of`].
 
 mod captures;
 mod end;
