@@ -372,7 +372,7 @@ impl Engine {
         let limit = if stop { 1 } else { MAX_INSTRUCTIONS };
         let task = (mode == Mode::Record).then_some(self.task);
         let stops = |at| environment.is_stop(at);
-        let mut plan = Plan::in_room_of(self.done.take(), addr, bytes, limit, (task, self.flow), stops)
+        let mut plan = Plan::new(self.done.take(), addr, bytes, limit, (task, self.flow), stops)
             .ok_or(Untranslatable::Unreadable)?;
         if stop {
             plan.make_special();

@@ -2,7 +2,7 @@
 //!
 //! What an instruction does is asked of the crate `x86`. How far a block goes is in `extent`, how it ends in `end`, which
 //! values it keeps in `values`, what else is written of accesses in `captures`, which registers are free for that in
-//! `scratch`, and where the flags are in `liveness`. Start with [`Plan::in_room_of`].
+//! `scratch`, and where the flags are in `liveness`. Start with [`Plan::new`].
 
 mod captures;
 mod end;
@@ -101,21 +101,9 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Plans a block in new memory.
-    #[cfg(test)]
-    pub(crate) fn new(
-        addr: u64,
-        bytes: &[u8],
-        limit: usize,
-        (task, flow): (Option<Task>, Flow),
-        stops: impl Fn(u64) -> bool,
-    ) -> Option<Self> {
-        Self::in_room_of(None, addr, bytes, limit, (task, flow), stops)
-    }
-
-    /// Plans the block at `addr` from its bytes, in the memory of a plan that was carried out. `None` where not even one instruction
+    /// Plans the block at `addr` from its bytes, in the memory of a plan that is done, if there is one. `None` where not even one instruction
     /// can be decoded from them. `stops` says at which addresses other blocks must begin; at most `limit` instructions are taken.
-    pub(crate) fn in_room_of(
+    pub(crate) fn new(
         done: Option<Self>,
         addr: u64,
         bytes: &[u8],

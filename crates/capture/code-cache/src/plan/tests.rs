@@ -11,7 +11,8 @@ use proptest::prelude::*;
 const AT: u64 = 0x40_0000;
 
 fn plan(bytes: &[u8], task: Option<Task>) -> Plan {
-    Plan::new(AT, bytes, MAX_INSTRUCTIONS, (task, Flow::Accesses), |_| false).expect("they can be decoded")
+    Plan::new(None, AT, bytes, MAX_INSTRUCTIONS, (task, Flow::Accesses), |_| false)
+        .expect("they can be decoded")
 }
 
 /// test eax, eax; a branch; mov rax, [rsi]; ret
@@ -89,7 +90,8 @@ fn a_loop_that_is_cut_goes_on_where_it_was_cut() {
 
 #[test]
 fn where_the_tracer_must_be_asked_a_loop_has_one_turn() {
-    let plan = Plan::new(AT, &LOOP, MAX_INSTRUCTIONS, (Some(Task::Addresses), Flow::Accesses), |at| at == AT);
+    let plan =
+        Plan::new(None, AT, &LOOP, MAX_INSTRUCTIONS, (Some(Task::Addresses), Flow::Accesses), |at| at == AT);
     let plan = plan.expect("it is code");
     assert_eq!((plan.steps.len(), plan.end, plan.next()), (4, End::Branch(AT), AT + 11));
     assert_eq!(plan.exits, []);
@@ -119,7 +121,7 @@ fn a_block_goes_on_where_a_jump_leads() {
     // What was not read, and what comes before.
     assert_eq!(plan(&code, Some(Task::Addresses)).end, End::Jump(AT + 7));
     assert_eq!(plan(&[0xeb, 0xf0, 0x90], Some(Task::Addresses)).end, End::Jump(AT - 14));
-    let stopped = Plan::new(AT, &padded, MAX_INSTRUCTIONS, (None, Flow::Accesses), |at| at == AT + 7);
+    let stopped = Plan::new(None, AT, &padded, MAX_INSTRUCTIONS, (None, Flow::Accesses), |at| at == AT + 7);
     let stopped = stopped.expect("it is code");
     assert_eq!((stopped.steps.len(), stopped.end), (2, End::Jump(AT + 7)));
 }
@@ -186,7 +188,7 @@ fn a_path_ends_where_the_code_is_not_what_was_executed() {
 #[test]
 fn where_all_blocks_are_written_each_is_a_basic_block() {
     let full = |bytes: &[u8], task| {
-        Plan::new(AT, bytes, MAX_INSTRUCTIONS, (task, Flow::Full), |_| false).expect("it is code")
+        Plan::new(None, AT, bytes, MAX_INSTRUCTIONS, (task, Flow::Full), |_| false).expect("it is code")
     };
     for task in [Task::Addresses, Task::Data] {
         let first = full(&branch(16), Some(task));

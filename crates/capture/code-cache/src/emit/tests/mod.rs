@@ -63,7 +63,7 @@ impl Form<'_> {
     fn lines(&self) -> Vec<String> {
         let bytes = [self.bytes, &[0x90; 16]].concat();
         let task = (self.mode == Mode::Record).then_some(self.task);
-        let planned = Plan::new(self.at, &bytes, MAX_INSTRUCTIONS, (task, Flow::Accesses), |_| false);
+        let planned = Plan::new(None, self.at, &bytes, MAX_INSTRUCTIONS, (task, Flow::Accesses), |_| false);
         let mut plan = planned.expect("it is code");
         if self.is_own {
             plan.make_special();
