@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::bench_record::number;
 use crate::bench_translate::functions;
 use crate::table::{Table, median, short};
-use crate::{install, kernel, shell};
+use crate::{bench_runs, install, kernel, shell};
 
 /// Accesses of the long trace.
 const LONG: &str = "1000000000";
@@ -55,11 +55,7 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
 impl Answers {
     /// With memtap as it is released, and a folder of that name; `--rounds N` says how often each command runs.
     pub(crate) fn new(name: &str, rest: &[&str]) -> Result<Self> {
-        let rounds = match rest {
-            [] => 3,
-            ["--rounds", n] => n.parse().with_context(|| format!("{n:?} is no number of rounds"))?,
-            _ => bail!("usage: cargo xtask bench {name} [--rounds N]"),
-        };
+        let rounds = bench_runs::rounds(name, rest, 3)?;
         install::tools(install::BENCH)?;
         shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "interpose"])?;
         let dir = shell::target_dir().join(format!("bench-{name}"));

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::bench_record::number;
 use crate::bench_runs::{Run, Runs, TICK};
 use crate::table::{Table, median, short};
-use crate::{install, kernel, shell};
+use crate::{bench_runs, install, kernel, shell};
 
 /// Words that all threads count together.
 const WORDS: u32 = 1_600_000;
@@ -22,11 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs everything; `--rounds N` says how often.
 pub(crate) fn run(rest: &[&str]) -> Result<()> {
-    let rounds = match rest {
-        [] => 3,
-        ["--rounds", n] => n.parse().with_context(|| format!("{n:?} is no number of rounds"))?,
-        _ => bail!("usage: cargo xtask bench load [--rounds N]"),
-    };
+    let rounds = bench_runs::rounds("load", rest, 3)?;
     install::tools(install::BENCH_LOAD)?;
     let dir = shell::target_dir().join("bench-load");
     let runs = Runs::prepare(&dir, rounds)?;

@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::table::{Table, median, short};
-use crate::{install, shell};
+use crate::{bench_runs, install, shell};
 
 /// A way to run the machine: its name, memtap's options if it is recorded, and whether the empty plugin is loaded.
 type Variant<'a> = (&'a str, Option<&'a [&'a str]>, bool);
@@ -36,11 +36,7 @@ struct Figures {
 
 /// Runs everything; `--rounds N` says how often.
 pub(crate) fn run(rest: &[&str]) -> Result<()> {
-    let rounds: usize = match rest {
-        [] => 3,
-        ["--rounds", n] => n.parse().with_context(|| format!("{n:?} is no number of rounds"))?,
-        _ => bail!("usage: cargo xtask bench machine [--rounds N]"),
-    };
+    let rounds = bench_runs::rounds("machine", rest, 3)?;
     install::tools(install::BENCH_MACHINE)?;
     shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "tracer-qemu"])?;
     let dir = shell::target_dir().join("bench-machine");

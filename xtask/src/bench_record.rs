@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::table::{Table, median, short};
-use crate::{install, kernel, shell};
+use crate::{bench_runs, install, kernel, shell};
 
 /// A way to run a program.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -39,11 +39,7 @@ struct Run {
 
 /// Runs everything; `--rounds N` says how often.
 pub(crate) fn run(rest: &[&str]) -> Result<()> {
-    let rounds = match rest {
-        [] => 5,
-        ["--rounds", n] => n.parse().with_context(|| format!("{n:?} is no number of rounds"))?,
-        _ => bail!("usage: cargo xtask bench record [--rounds N]"),
-    };
+    let rounds = bench_runs::rounds("record", rest, 5)?;
     install::tools(install::BENCH)?;
     shell::build_release()?;
     let text = |path: std::path::PathBuf| {

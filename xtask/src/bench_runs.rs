@@ -14,6 +14,15 @@ use crate::table::median;
 /// Seconds that the kernel counts processor time in.
 pub(crate) const TICK: f64 = 0.01;
 
+/// How often a benchmark measures, by the rest of its command line, or by itself.
+pub(crate) fn rounds(benchmark: &str, rest: &[&str], by_itself: usize) -> Result<usize> {
+    match rest {
+        [] => Ok(by_itself),
+        ["--rounds", n] => n.parse().with_context(|| format!("{n:?} is no number of rounds")),
+        _ => bail!("usage: cargo xtask bench {benchmark} [--rounds N]"),
+    }
+}
+
 /// What one run took: seconds of the wall clock, of the program's and of the recorder's processor time.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Run {

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::bench_record::number;
 use crate::bench_runs::{Run, Runs, TICK};
 use crate::table::{Table, median, short};
-use crate::{install, kernel, shell};
+use crate::{bench_runs, install, kernel, shell};
 
 /// A shorter native run, in seconds, says more about start-up than about what is recorded.
 const SHORT: f64 = 0.05;
@@ -31,11 +31,7 @@ struct Bench {
 
 /// Runs everything; `--rounds N` says how often.
 pub(crate) fn run(rest: &[&str]) -> Result<()> {
-    let rounds = match rest {
-        [] => 3,
-        ["--rounds", n] => n.parse().with_context(|| format!("{n:?} is no number of rounds"))?,
-        _ => bail!("usage: cargo xtask bench translate [--rounds N]"),
-    };
+    let rounds = bench_runs::rounds("translate", rest, 3)?;
     install::tools(install::BENCH)?;
     let dir = shell::target_dir().join("bench-translate");
     let runs = Runs::prepare(&dir, rounds)?;
