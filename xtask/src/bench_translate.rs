@@ -1,4 +1,5 @@
-//! `cargo xtask bench translate`: what recording every access costs, in one run, as Markdown.
+//! `cargo xtask bench translate`: what recording every access costs, in one run, as Markdown. With `--verify` the twelve programs are
+//! recorded once while memtap compares itself with single-stepping, and nothing is timed.
 //!
 //! Whole processes, medians of rounds. Times are of the processor, of the program and of the recorder apart, as
 //! `memtap stat` gives them: on two processors the wall clock says more about what else runs.
@@ -29,9 +30,10 @@ struct Bench {
     dense: String,
 }
 
-/// Runs everything; `--rounds N` says how often.
+/// Runs everything; `--rounds N` says how often, `--verify` asks for something else.
 pub(crate) fn run(rest: &[&str]) -> Result<()> {
-    let rounds = bench_runs::rounds("translate", rest, 3)?;
+    let verifies = rest == ["--verify"];
+    let rounds = if verifies { 1 } else { bench_runs::rounds("translate", rest, 3)? };
     install::tools(install::BENCH)?;
     let dir = shell::target_dir().join("bench-translate");
     let runs = Runs::prepare(&dir, rounds)?;
@@ -42,8 +44,13 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
         text: text.to_str().context("the target directory's path is not UTF-8")?.to_owned(),
         dense: kernel::build("dense")?,
     };
+    if verifies {
+        return bench.ordinary(&dir, Bench::verify);
+    }
     println!("Medians of {rounds} rounds; see docs/overhead.md for the method.");
-    bench.ordinary(&dir)?;
+    bench.ordinary(&dir, |bench, programs| {
+        bench.table("### Twelve programs, start-up included; ratios to the native run", programs)
+    })?;
     bench.others(&dir)?;
     bench.marginal()?;
     bench.start_up()?;
@@ -52,7 +59,11 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
 
 impl Bench {
     /// The twelve programs that stand for what people record: their means and the worst of them are what is told.
-    fn ordinary(&self, dir: &Path) -> Result<()> {
+    fn ordinary(
+        &self,
+        dir: &Path,
+        run: impl FnOnce(&Self, &[(&str, Vec<&str>)]) -> Result<()>,
+    ) -> Result<()> {
         let text = &*self.text;
         let lines = file(dir, "lines", crate::bench_record::words(1_500_000).replace(' ', "\n").as_bytes())?;
         let script = "create table t(a integer primary key, b text); with recursive n(i) as (select 1 union all select i + 1 from n \
@@ -97,7 +108,24 @@ impl Bench {
                 ],
             ),
         ];
-        self.table("### Twelve programs, start-up included; ratios to the native run", &programs)
+        run(self, &programs)
+    }
+
+    /// Compares what is recorded of programs with stepping. A recording that differs fails.
+    fn verify(&self, programs: &[(&str, Vec<&str>)]) -> Result<()> {
+        let mut table = Table::new(&["program", "windows", "instructions", "accesses compared"]);
+        for (name, line) in programs {
+            self.runs.recorded(&["--verify"], line)?;
+            let stat = self.runs.stat()?;
+            let (_, verified) = stat.split_once("\"verified\"").context("stat --json has no \"verified\"")?;
+            let mut words = vec![name.to_string()];
+            for key in ["windows", "instructions", "accesses"] {
+                words.push(format!("{}", number(verified, key)?));
+            }
+            table.row(words);
+        }
+        table.print("### The same as by single-stepping, in windows of 1,000 instructions");
+        Ok(())
     }
 
     /// Programs of few accesses, of one kind, or of several threads.
