@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use memref::{Access, AccessKind, Event, ProcessId, Sync, SyncFunction, SyncKind, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 
-use crate::demand::ends_region;
 use crate::layout::{FieldNames, VariableAddress};
 use crate::race::atomics::is_inner;
 use crate::variable_name::variable_name;
+use crate::watch_units::ends_region;
 use crate::{Error, Moment, Session, Tool};
 
 const PAGE_BYTES: u64 = VirtAddr::PAGE_BYTES;

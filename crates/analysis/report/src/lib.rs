@@ -16,20 +16,20 @@ pub mod error;
 pub mod export;
 pub mod flame;
 pub mod heatmap;
-mod lacks;
 pub mod latency;
 mod number;
 pub mod pages;
 pub mod png;
 pub mod realtime;
 pub mod sarif;
+mod shortfall;
 pub mod streams;
 pub mod svg;
 pub mod tables;
 
 pub use error::Error;
-pub use lacks::lacks;
 pub use number::{amount, grouped, missing};
+pub use shortfall::shortfall;
 
 /// The program of a trace with its arguments, as far as the trace tells.
 pub fn title(session: &analysis::Session) -> &str {

@@ -11,11 +11,11 @@ use memref::{Access, AccessKind, ThreadId};
 use serde_json::{Value, json};
 use trace_format::Filter;
 
-use crate::askers::Askers;
 use crate::error::Refusal;
 use crate::frames::{MapFrame, kind_number};
 use crate::map::TraceMap;
 use crate::part::MapPart;
+use crate::pending_requests::PendingRequests;
 
 /// An access that begins before some bytes may reach into them: the largest one does.
 const LONGEST: u64 = 64;
@@ -127,10 +127,14 @@ fn pages(addresses: &Range<u64>, shift: u8) -> Range<u64> {
 
 impl TraceMap {
     /// The access, what it is called, and who wrote its bytes before.
-    pub(crate) fn access(&self, request: &AccessRequest, askers: &Askers) -> Result<Value, Refusal> {
-        let over = askers.begin(request.asker);
+    pub(crate) fn access(
+        &self,
+        request: &AccessRequest,
+        pending: &PendingRequests,
+    ) -> Result<Value, Refusal> {
+        let over = pending.begin(request.asker);
         let answer = self.access_and_writer(request, &over);
-        askers.end(request.asker, &over);
+        pending.end(request.asker, &over);
         match answer {
             Err(_) if over.load(Ordering::Relaxed) => {
                 Err(Refusal::new(409, "another access was asked for meanwhile"))

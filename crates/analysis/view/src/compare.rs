@@ -9,10 +9,10 @@ use analysis::{By, ComparedRow, Count, Error, compared, compared_stacks, has_sta
 use report::tables::compared::{compared_json, compared_total};
 use serde_json::json;
 
-use crate::askers::Askers;
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
+use crate::pending_requests::PendingRequests;
 use crate::table::{count_json, superseded};
 
 /// Rows that are sent; the others are one sum.
@@ -63,16 +63,16 @@ pub(crate) fn compare(
     before: &TraceMap,
     after: &TraceMap,
     request: &CompareRequest,
-    askers: &Askers,
+    pending: &PendingRequests,
 ) -> Result<String, Refusal> {
-    let over = askers.begin(request.asker);
+    let over = pending.begin(request.asker);
     let runs =
         [PartOfRun { map: before, part: &request.before }, PartOfRun { map: after, part: &request.after }];
     let rows = match request.by {
         ComparedBy::Table(by) => aligned(&runs, by, &over),
         ComparedBy::Stack => aligned_stacks(&runs, &over),
     };
-    askers.end(request.asker, &over);
+    pending.end(request.asker, &over);
     let rows = superseded(rows, &over)?;
     let total = compared_total(&rows);
     let (mut rows, same): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.before != row.after);

@@ -9,10 +9,10 @@ use report::export::{CallTree, Measure};
 use report::flame::{FlameGraph, FlameNode, FrameKind};
 use serde_json::{Value, json};
 
-use crate::askers::Askers;
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
+use crate::pending_requests::PendingRequests;
 
 /// Frames that are narrower than such a part of the picture are left out.
 const NARROWEST: u64 = 4_000;
@@ -29,11 +29,11 @@ pub(crate) struct FlameRequest {
 
 impl TraceMap {
     /// Counts one. All of the trace is read for it, as who called whom is known from what happened before.
-    pub(crate) fn flame(&self, request: &FlameRequest, askers: &Askers) -> Result<Value, Refusal> {
+    pub(crate) fn flame(&self, request: &FlameRequest, pending: &PendingRequests) -> Result<Value, Refusal> {
         if !has_stacks(&self.session) {
             return Err(Refusal::new(404, "the trace has no accesses to stacks, and so no calls"));
         }
-        let over = askers.begin(request.asker);
+        let over = pending.begin(request.asker);
         // One at a time: each needs memory for all stacks.
         let turn = self.flames.lock().unwrap_or_else(PoisonError::into_inner);
         if over.load(Ordering::Relaxed) {
@@ -41,7 +41,7 @@ impl TraceMap {
         }
         let counted = self.stacks(&request.part);
         drop(turn);
-        askers.end(request.asker, &over);
+        pending.end(request.asker, &over);
         let mut tree = CallTree::new();
         tree.count(self.session.names(), &counted?);
         let graph = FlameGraph::of(&self.session, &tree, Measure::Accesses);

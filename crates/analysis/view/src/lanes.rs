@@ -7,10 +7,10 @@ use memref::{Event, ThreadId};
 use serde_json::{Value, json};
 use trace_format::{Batch, Filter, KindSet};
 
-use crate::askers::Askers;
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
+use crate::pending_requests::PendingRequests;
 use crate::table::superseded;
 use crate::tile::{CountedKinds, MOST_DECODED, TileRequest};
 
@@ -51,10 +51,10 @@ impl LaneEvents {
 
 impl TraceMap {
     /// The lanes of a part.
-    pub(crate) fn lanes(&self, request: &LanesRequest, askers: &Askers) -> Result<Value, Refusal> {
-        let over = askers.begin(request.asker);
+    pub(crate) fn lanes(&self, request: &LanesRequest, pending: &PendingRequests) -> Result<Value, Refusal> {
+        let over = pending.begin(request.asker);
         let lanes = self.counted_lanes(request, &over);
-        askers.end(request.asker, &over);
+        pending.end(request.asker, &over);
         superseded(lanes, &over)
     }
 

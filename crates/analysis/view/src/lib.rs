@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 mod accesses;
-mod askers;
 mod axis;
 mod blocks;
 mod compare;
@@ -23,6 +22,7 @@ mod map;
 mod missing;
 mod page;
 mod part;
+mod pending_requests;
 mod physical;
 mod places;
 mod query;

@@ -6,10 +6,10 @@ use analysis::Error;
 use analysis::machine::{MemoryPart, PartBy, of_part};
 use memref::{Access, ThreadId};
 
-use crate::askers::Askers;
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
+use crate::pending_requests::PendingRequests;
 use crate::table::{superseded, table_json};
 
 /// What a machine's table is asked with.
@@ -24,13 +24,17 @@ pub(crate) struct MachineTable {
 
 impl TraceMap {
     /// Counts a machine's table.
-    pub(crate) fn machine_table(&self, request: &MachineTable, askers: &Askers) -> Result<String, Refusal> {
+    pub(crate) fn machine_table(
+        &self,
+        request: &MachineTable,
+        pending: &PendingRequests,
+    ) -> Result<String, Refusal> {
         let MachineTable { part, by, name, asker } = request;
-        let over = askers.begin(*asker);
+        let over = pending.begin(*asker);
         let part =
             MemoryPart { cycles: part.cycles.clone(), addresses: part.addresses.clone(), cpu: part.thread };
         let rows = of_part(self.session.trace(), &part, *by, &over);
-        askers.end(*asker, &over);
+        pending.end(*asker, &over);
         let rows = superseded(rows.map_err(Refusal::from), &over)?;
         table_json(name, rows).map_err(Refusal::from)
     }

@@ -209,7 +209,7 @@ impl TraceMap {
             "coverage": coverage(&self.session),
             "machine": self.is_machine,
             "closed": trace.closed(),
-            "damaged": report::lacks(trace),
+            "damaged": report::shortfall(trace),
             "parts": self.frames.frames.len(),
             "shown_first": self.main_process().0,
             "processes": processes,

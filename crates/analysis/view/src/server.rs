@@ -13,12 +13,12 @@ use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
-use crate::askers::Askers;
 use crate::compare::compare;
 use crate::connections::{Answering, Connections};
 use crate::error::{Error, Refusal};
 use crate::map::TraceMap;
 use crate::page::FILES;
+use crate::pending_requests::PendingRequests;
 use crate::query::Parameters;
 
 const TOKEN_BYTES: usize = 16;
@@ -53,7 +53,7 @@ struct Shared {
     /// One run, or two to compare.
     runs: Vec<TraceMap>,
     token: String,
-    askers: Askers,
+    pending: PendingRequests,
 }
 
 fn token() -> Result<String, Error> {
@@ -132,7 +132,7 @@ impl Shared {
                 return Err(Refusal::new(404, "there is one run only; memtap view A B shows two"));
             };
             let request = parameters.compare(before, after)?;
-            return Ok(json(compare(before, after, &request, &self.askers)?));
+            return Ok(json(compare(before, after, &request, &self.pending)?));
         }
         let number = parameters.run(self.runs.len())?;
         let map = &self.runs[number];
@@ -148,17 +148,17 @@ impl Shared {
                 Ok(json(format!("{{\"changed\":{}}}", map.is_changed())))
             }
             "table" if map.is_machine => {
-                Ok(json(map.machine_table(&parameters.machine_table(map)?, &self.askers)?))
+                Ok(json(map.machine_table(&parameters.machine_table(map)?, &self.pending)?))
             }
             "place" | "flame" | "source" | "lifetimes" if map.is_machine => {
                 Err(Refusal::new(404, "of a machine this is not known"))
             }
-            "table" => Ok(json(map.table(&parameters.table(map)?, &self.askers)?)),
+            "table" => Ok(json(map.table(&parameters.table(map)?, &self.pending)?)),
             "place" => Ok(json(map.places(&parameters.place(map)?)?.to_string())),
-            "access" => Ok(json(map.access(&parameters.access(map)?, &self.askers)?.to_string())),
-            "flame" => Ok(json(map.flame(&parameters.flame(map)?, &self.askers)?.to_string())),
+            "access" => Ok(json(map.access(&parameters.access(map)?, &self.pending)?.to_string())),
+            "flame" => Ok(json(map.flame(&parameters.flame(map)?, &self.pending)?.to_string())),
             "source" => Ok(json(map.source(&parameters.source()?)?.to_string())),
-            "lanes" => Ok(json(map.lanes(&parameters.lanes(map)?, &self.askers)?.to_string())),
+            "lanes" => Ok(json(map.lanes(&parameters.lanes(map)?, &self.pending)?.to_string())),
             "lifetimes" => Ok(json(map.lifetimes(&parameters.lifetimes(map)?).to_string())),
             "blocks" => Ok(json(map.blocks(&parameters.blocks(map)?).to_string())),
             "tile" => {
@@ -218,7 +218,7 @@ impl MapServer {
             });
         }
         let url = format!("http://{bound}/{token}/");
-        let shared = Arc::new(Shared { runs, token, askers: Askers::default() });
+        let shared = Arc::new(Shared { runs, token, pending: PendingRequests::default() });
         let connections = Connections::serve(listener, shared.clone()).map_err(failed)?;
         let count = |number: usize| {
             let shared = shared.clone();
@@ -240,7 +240,7 @@ impl MapServer {
 impl Drop for MapServer {
     fn drop(&mut self) {
         self.shared.runs.iter().for_each(|map| map.frames.stop());
-        self.shared.askers.stop();
+        self.shared.pending.stop();
         drop(self.connections.take());
         for counting in self.counting.drain(..) {
             let _ = counting.join();

@@ -9,10 +9,10 @@ use report::tables::rows::rows_json;
 use serde_json::{Value, json};
 use trace_format::Filter;
 
-use crate::askers::Askers;
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
+use crate::pending_requests::PendingRequests;
 use crate::source::file_of;
 
 /// Rows that are sent; the others are one sum.
@@ -107,11 +107,11 @@ impl TraceMap {
     }
 
     /// Counts a table.
-    pub(crate) fn table(&self, request: &TableRequest, askers: &Askers) -> Result<String, Refusal> {
+    pub(crate) fn table(&self, request: &TableRequest, pending: &PendingRequests) -> Result<String, Refusal> {
         let TableRequest { part, by, asker } = request;
-        let over = askers.begin(*asker);
+        let over = pending.begin(*asker);
         let counted = self.rows(part, *by, &over);
-        askers.end(*asker, &over);
+        pending.end(*asker, &over);
         let rows = superseded(counted.map_err(Refusal::from), &over)?;
         if *by == By::Line {
             let mut listed = self.listed_files.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,8 +5,8 @@
 //! instruction itself, for calls that the tracer does not make in its gate: the thread goes on there, and the kernel tells. Then
 //! comes the code that goes on after either.
 
-use crate::asked::Mode;
 use crate::exit_reason::{EXIT_CALL, EXIT_TRAP};
+use crate::mode::Mode;
 
 /// Why the cache is left for a system call: the gate's reason.
 pub const SYSTEM_CALL: u32 = EXIT_CALL;

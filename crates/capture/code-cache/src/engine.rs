@@ -9,12 +9,12 @@ use buffers::flow::{FIRST_BLOCK, ID_BITS};
 use memref::VirtAddr;
 
 use crate::area::Area;
-use crate::asked::{Flow, Mode, Task};
 use crate::check::{CheckSite, Checked};
 use crate::code_pages::CodePages;
 use crate::emit::{Around, ENTRY_BYTES, Emitted, Link, TooFar, emit, emit_probe, emit_way};
 use crate::exit_reason::{CHECK_DONE, EXIT_CHECK, EXIT_KINDS, EXIT_LINK, EXIT_MISS, EXIT_STOP};
 use crate::filter::AddressFilter;
+use crate::mode::{Flow, Mode, Task};
 use crate::paths::PathSearch;
 use crate::place::{CachedBlock, Front, Place, Recording, ShorterBlock};
 use crate::plan::{End, MAX_PATH_EXITS, Plan};

@@ -28,7 +28,6 @@
 extern crate alloc;
 
 mod area;
-mod asked;
 mod assembler;
 mod call_site;
 mod capture;
@@ -41,6 +40,7 @@ mod filter;
 #[cfg(test)]
 mod listing;
 mod marks;
+mod mode;
 mod paths;
 mod place;
 mod plan;
@@ -49,11 +49,11 @@ mod register;
 mod slot;
 mod table;
 
-pub use asked::{Flow, Mode, Task};
 pub use call_site::{CallSite, SPECIAL_INSTRUCTION, SYSTEM_CALL};
 pub use check::{Checked, CheckedAccess};
 pub use engine::{Defined, Engine, Environment, Exit, TranslatedAmount, Trap, Untranslatable, Via, changes};
 pub use marks::{LINE_BYTES, LOADS, Marks, STORES};
+pub use mode::{Flow, Mode, Task};
 pub use paths::Sample;
 pub use place::{Front, Place, Record};
 pub use slot::FS_SPILL;

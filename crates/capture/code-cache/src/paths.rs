@@ -13,8 +13,8 @@ use blocks::MAX_INSTRUCTIONS;
 use buffers::flow::{Entries, Entry};
 use x86::{Instruction, MAX_INSTRUCTION_BYTES, Transfer};
 
-use crate::asked::{Flow, Mode, Task};
 use crate::engine::{CodeKey, Engine, Environment};
+use crate::mode::{Flow, Mode, Task};
 use crate::place::Recording;
 use crate::plan::Plan;
 

@@ -110,7 +110,7 @@ pub(crate) fn told() {
 pub(crate) fn tell_what_is_missing() -> bool {
     let mut lacking = false;
     for trace in OPENED.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-        if let Some(lacks) = report::lacks(&trace) {
+        if let Some(lacks) = report::shortfall(&trace) {
             say!("memtap: {}: {lacks}", in_words(trace.path().display().to_string()));
             lacking = true;
         }

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use analysis::Session;
 use anstream::{AutoStream, ColorChoice};
-use report::tables::look::Look;
+use report::tables::appearance::Look;
 
 use crate::unnamed_trace::in_words;
 

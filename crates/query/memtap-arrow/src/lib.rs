@@ -14,7 +14,7 @@ mod column;
 mod error;
 mod events;
 mod figures;
-mod listed;
+mod metadata;
 mod name_column;
 mod narrow;
 mod parts;

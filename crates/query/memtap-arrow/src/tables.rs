@@ -8,7 +8,7 @@ use trace_format::Filter;
 
 use crate::access_rows::{AccessRows, is_named};
 use crate::parts::{FramePlan, ScanPart, cut};
-use crate::{Error, Scan, TraceTable, events, figures, listed};
+use crate::{Error, Scan, TraceTable, events, figures, metadata};
 
 /// What readers should know of traces.
 #[derive(Clone, Debug, Default)]
@@ -130,14 +130,14 @@ impl TraceTables {
             TraceTable::Allocations => events::allocations(session, scan)?,
             TraceTable::Contexts => figures::contexts(session)?,
             TraceTable::Fields => figures::counted(session, analysis::By::Field)?,
-            TraceTable::Frames => listed::frames(session)?,
+            TraceTable::Frames => metadata::frames(session)?,
             TraceTable::Functions => figures::counted(session, analysis::By::Function)?,
             TraceTable::Gaps => events::gaps(session)?,
             TraceTable::Pages => figures::pages(session)?,
-            TraceTable::Processes => listed::processes(session)?,
-            TraceTable::Regions => listed::regions(session)?,
+            TraceTable::Processes => metadata::processes(session)?,
+            TraceTable::Regions => metadata::regions(session)?,
             TraceTable::Syncs => events::syncs(session, scan)?,
-            TraceTable::Threads => listed::threads(session)?,
+            TraceTable::Threads => metadata::threads(session)?,
             TraceTable::Variables => figures::counted(session, analysis::By::Variable)?,
         };
         let rows = columns.first().map_or(0, |column| column.len());

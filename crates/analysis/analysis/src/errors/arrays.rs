@@ -7,7 +7,7 @@ use memref::{Access, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::{CodeId, Resolver};
 
-use super::found::FoundError;
+use super::finding::FoundError;
 use crate::amount;
 use crate::stack::CallPlace;
 use crate::typing::{BoundedArray, CodeTypes};

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use symbols::{BlockId, BlockState, Resolver};
 
 use super::blocks::FollowedBlock;
-use super::found::{ErrorKey, FoundError, MemoryErrorKind};
+use super::finding::{ErrorKey, FoundError, MemoryErrorKind};
 use super::inner::{InnerPointers, KeptByLibraries};
 use super::reach::{self, LeakKind, LiveBlock};
 use super::tool::{MemoryErrors, Pointers};

@@ -13,7 +13,7 @@ mod blocks;
 mod compares;
 mod copies;
 mod exact;
-mod found;
+mod finding;
 mod inner;
 mod leaks;
 mod operators;
@@ -25,6 +25,6 @@ mod unwritten;
 mod values;
 mod wild;
 
-pub use found::{MemoryError, MemoryErrorKind, SourcePlace, StackPlace};
+pub use finding::{MemoryError, MemoryErrorKind, SourcePlace, StackPlace};
 pub use reach::LeakKind;
 pub use tool::MemoryErrors;

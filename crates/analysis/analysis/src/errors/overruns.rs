@@ -9,7 +9,7 @@ use memref::VirtAddr;
 use symbols::{LocalVariable, Resolver, VariableKind};
 
 use super::copies::StoredCopy;
-use super::found::FoundError;
+use super::finding::FoundError;
 use crate::amount;
 
 /// So far behind a variable others are looked for.

@@ -14,7 +14,7 @@ use super::blocks::{FollowedBlock, FollowedBlocks, is_right_release};
 use super::compares::ComparingLoads;
 use super::copies::{CopyCall, EndedCopy, OverlappingCopies, OverlappingCopy, overlapping_block};
 use super::exact::ExactLoads;
-use super::found::{ErrorKey, FoundError, MemoryError, MemoryErrorKind, named};
+use super::finding::{ErrorKey, FoundError, MemoryError, MemoryErrorKind, named};
 use super::inner::KeptByLibraries;
 use super::operators::{CalledOperator, CalledOperators};
 use super::overruns::overrun;

@@ -3,10 +3,10 @@
 //! A machine's trace has one thread a vCPU; what else it needs are streams of its own ([`trace_format::machine`]). All vCPUs
 //! share one clock, so cycles compare across them.
 
+mod access_graph;
 mod boot;
 mod calls;
 mod initcalls;
-mod links;
 mod memory;
 mod names;
 mod part;
@@ -16,9 +16,9 @@ mod stores;
 mod symbols;
 mod walk;
 
+pub use access_graph::{GuestLinks, GuestPage, GuestPair};
 pub use calls::{GuestCall, GuestCallTree, GuestCode, GuestTotal};
 pub use initcalls::{Initcall, initcalls};
-pub use links::{GuestLinks, GuestPage, GuestPair};
 pub use memory::{Image, memory_at};
 pub use names::{CountsByProcess, Named, by_name, by_process_and_name};
 pub use part::{MemoryPart, PartBy, of_part};

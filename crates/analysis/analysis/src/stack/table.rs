@@ -11,7 +11,7 @@ use super::names::functions_at;
 use super::rows::CountedStacks;
 use super::sums::{StackLimits, StackSums};
 use super::tally::StackTally;
-use crate::chosen::{self, Chosen, CountsPart};
+use crate::selection::{self, CountsPart, Selection};
 use crate::{Error, Moment, Session, Tool};
 
 /// Counts what happened in each stack of functions. A [`StackTally`] counts by context and instruction for a while; then that is
@@ -82,7 +82,7 @@ fn pass(
 ) -> Result<StackSums, Error> {
     let tally = StackTally::drained(session, *filter == Filter::default());
     let mut table = StackTable { tally, sums };
-    chosen::replay(&mut table, session, filter, only)?;
+    selection::replay(&mut table, session, filter, only)?;
     table.sum(session.names());
     Ok(table.sums)
 }
@@ -92,8 +92,8 @@ impl CountsPart for StackTable {
         self.tally.follows_all()
     }
 
-    fn chosen(&mut self) -> &mut Chosen {
-        self.tally.chosen()
+    fn selection(&mut self) -> &mut Selection {
+        self.tally.selection()
     }
 }
 

@@ -13,7 +13,7 @@ use super::context::{ContextId, Contexts};
 use super::place::CallPlace;
 use super::shadow::Stacks;
 use super::steps::{BlockSteps, StepCount, StepFollower, TakenStep, ToldSteps};
-use crate::chosen::{self, Chosen, CountsPart};
+use crate::selection::{self, CountsPart, Selection};
 use crate::{Count, Error, Moment, Session, Tool};
 
 /// What one instruction did in one context.
@@ -83,7 +83,7 @@ pub struct StackTally {
     steps: TalliedSteps,
     /// Whether executions are counted, which [`StackTally::replay`] adds in the end.
     by_execution: bool,
-    chosen: Chosen,
+    selection: Selection,
 }
 
 /// How often each step of a block was taken in each context.
@@ -135,7 +135,7 @@ impl StackTally {
             blocks: BlockSteps::default(),
             steps: TalliedSteps::default(),
             by_execution,
-            chosen: Chosen::default(),
+            selection: Selection::default(),
         }
     }
 
@@ -150,7 +150,7 @@ impl StackTally {
         only: Option<ThreadId>,
     ) -> Result<Vec<Resolver>, Error> {
         self.by_execution = *filter == Filter::default();
-        let resolvers = chosen::replay(self, session, filter, only);
+        let resolvers = selection::replay(self, session, filter, only);
         self.by_execution = false;
         for step in std::mem::take(&mut self.steps.tallied) {
             for index in 0..self.blocks.counts(step.step).len() {
@@ -242,24 +242,24 @@ impl CountsPart for StackTally {
         true
     }
 
-    fn chosen(&mut self) -> &mut Chosen {
-        &mut self.chosen
+    fn selection(&mut self) -> &mut Selection {
+        &mut self.selection
     }
 }
 
 impl Tool for StackTally {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        if self.chosen.is_all() {
+        if self.selection.is_all() {
             for access in accesses {
                 let CallPlace { context, code } = self.stacks.access(at, access);
                 self.at(context, code).count.add(access);
             }
             return Ok(());
         }
-        let begin = self.chosen.tell(at.thread, accesses.len());
+        let begin = self.selection.tell(at.thread, accesses.len());
         for (index, access) in (begin..).zip(accesses) {
             let CallPlace { context, code } = self.stacks.access(at, access);
-            if self.chosen.has(at.thread, index, access) {
+            if self.selection.has(at.thread, index, access) {
                 self.at(context, code).count.add(access);
             }
         }
@@ -267,7 +267,7 @@ impl Tool for StackTally {
     }
 
     fn takes_executions(&self) -> bool {
-        self.by_execution && self.chosen.is_all()
+        self.by_execution && self.selection.is_all()
     }
 
     fn executions(
@@ -289,7 +289,7 @@ impl Tool for StackTally {
         let place = self.stacks.event(at, event);
         if let (Event::Allocation(allocation), Some(place)) = (event, place)
             && allocation.kind.allocates()
-            && self.chosen.has_event(at.thread, event)
+            && self.selection.has_event(at.thread, event)
         {
             let tallied = self.at(place.context, place.code);
             tallied.allocations += 1;

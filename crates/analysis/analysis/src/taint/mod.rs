@@ -33,13 +33,13 @@ use self::formats::FormatTexts;
 use self::inherited::{Inherited, inherited};
 use self::path::KnownWay;
 use self::sizes::size_registers;
-use crate::demand::{UnitFigure, UnitSet, figure};
 use crate::labelled::{
     CALL_NUMBER, KnownInstruction, Label, LabelRules, LabelledBytes, LabelledMemory, LabelledThread, Labels,
     LastAccess, OpenCall, ProgramCode, Propagation, RecordedFlow, RegisterLabels, SYSCALL_ARGUMENTS,
     Successor, arguments_of, call_number,
 };
 use crate::race::atomics::is_inner;
+use crate::watch_units::{UnitFigure, UnitSet, figure};
 use crate::{Error, Moment, Session, Tool};
 
 pub use self::finding::{Finding, Input, SinkKind, Spot};

@@ -11,7 +11,7 @@ use super::locals::LocalThing;
 use super::numbering::{FieldThing, Numbering, TypeThing, region_once_at};
 use super::{AccessRow, By};
 use crate::block_total::BlockTotal;
-use crate::innermost::{InnermostFunction, InnermostFunctions};
+use crate::inlined_functions::{InnermostFunction, InnermostFunctions};
 use crate::stack::SiteStyle;
 use crate::{Owner, Session};
 

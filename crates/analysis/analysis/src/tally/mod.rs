@@ -25,7 +25,7 @@ use trace_format::{ExecutedFrame, Filter};
 use self::groups::VariableGroups;
 pub(crate) use self::slot::slot;
 use self::step_groups::{StepGroups, Sums};
-use crate::chosen::{self, Chosen, CountsPart};
+use crate::selection::{self, CountsPart, Selection};
 use crate::stack::SiteStyle;
 use crate::{Count, Error, Moment, Pages, Session, Tool};
 
@@ -71,7 +71,7 @@ pub struct Tally {
     /// Pages are counted apart: the heat map is drawn from them, too.
     pages: Option<Pages>,
     no_pages: Pages,
-    chosen: Chosen,
+    selection: Selection,
     style: SiteStyle,
 }
 
@@ -126,7 +126,7 @@ impl Tally {
             counted: Vec::new(),
             pages: None,
             no_pages: Pages::default(),
-            chosen: Chosen::default(),
+            selection: Selection::default(),
             style: SiteStyle::default(),
         }
     }
@@ -166,7 +166,7 @@ impl Tally {
         {
             return Ok(resolvers);
         }
-        chosen::replay(self, session, filter, only)
+        selection::replay(self, session, filter, only)
     }
 
     /// Counts by page.
@@ -224,8 +224,8 @@ impl CountsPart for Tally {
             && matches!(self.counted.as_slice(), [Counted { numbering, .. }] if numbering.follows())
     }
 
-    fn chosen(&mut self) -> &mut Chosen {
-        &mut self.chosen
+    fn selection(&mut self) -> &mut Selection {
+        &mut self.selection
     }
 }
 
@@ -233,22 +233,22 @@ impl Tool for Tally {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         for counted in &mut self.counted {
             if let Numbering::Variable = counted.numbering
-                && self.chosen.is_all()
+                && self.selection.is_all()
             {
                 for access in accesses {
                     let name = at.resolver.resolve_data(access.addr);
                     slot(&mut counted.sums.counts, name.variable.0).add(access);
                 }
-            } else if self.chosen.is_all() {
+            } else if self.selection.is_all() {
                 for access in accesses {
                     let number = counted.numbering.number(at, access);
                     counted.add(access, number);
                 }
             } else {
-                let begin = self.chosen.tell(at.thread, accesses.len());
+                let begin = self.selection.tell(at.thread, accesses.len());
                 for (index, access) in (begin..).zip(accesses) {
                     let number = counted.numbering.number(at, access);
-                    if self.chosen.has(at.thread, index, access) {
+                    if self.selection.has(at.thread, index, access) {
                         counted.add(access, number);
                     }
                 }
@@ -264,7 +264,7 @@ impl Tool for Tally {
         let takes = |Counted { numbering, .. }: &Counted| {
             matches!(numbering, Numbering::Variable | Numbering::Block(_)) || numbering.takes_steps()
         };
-        self.pages.is_none() && self.chosen.is_all() && self.counted.iter().all(takes)
+        self.pages.is_none() && self.selection.is_all() && self.counted.iter().all(takes)
     }
 
     fn executions(

@@ -11,7 +11,7 @@ use super::group::Grouper;
 use super::numbering::Numbering;
 use super::slot::slot;
 use super::{AccessRow, By, SortKey};
-use crate::chosen::{self, Chosen, CountsPart};
+use crate::selection::{self, CountsPart, Selection};
 use crate::stack::SiteStyle;
 use crate::{Count, Error, Moment, Session, Tool};
 
@@ -47,7 +47,7 @@ pub struct PairTally {
     pub(super) again: Vec<Count>,
     /// What all pairs have more than once.
     pub(super) shared: Count,
-    chosen: Chosen,
+    selection: Selection,
     style: SiteStyle,
 }
 
@@ -70,7 +70,7 @@ impl PairTally {
             last: Vec::new(),
             again: Vec::new(),
             shared: Count::default(),
-            chosen: Chosen::default(),
+            selection: Selection::default(),
             style: SiteStyle::default(),
         }
     }
@@ -96,7 +96,7 @@ impl PairTally {
         {
             return Ok(resolvers);
         }
-        chosen::replay(self, session, filter, only)
+        selection::replay(self, session, filter, only)
     }
 
     #[inline]
@@ -186,19 +186,19 @@ impl CountsPart for PairTally {
         self.numberings.iter().any(Numbering::follows)
     }
 
-    fn chosen(&mut self) -> &mut Chosen {
-        &mut self.chosen
+    fn selection(&mut self) -> &mut Selection {
+        &mut self.selection
     }
 }
 
 impl Tool for PairTally {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        let begin = if self.chosen.is_all() { 0 } else { self.chosen.tell(at.thread, accesses.len()) };
+        let begin = if self.selection.is_all() { 0 } else { self.selection.tell(at.thread, accesses.len()) };
         let mut further = [Vec::new(), Vec::new()];
         for (index, access) in (begin..).zip(accesses) {
             let [first, second] = &mut self.numberings;
             let pair = [first.number(at, access), second.number(at, access)];
-            if self.chosen.has(at.thread, index, access) {
+            if self.selection.has(at.thread, index, access) {
                 for (further, numbering) in further.iter_mut().zip([first, second]) {
                     further.clear();
                     further.extend_from_slice(numbering.further());

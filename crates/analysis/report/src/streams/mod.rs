@@ -2,9 +2,9 @@
 //! is written as lines of its own, or as JSON.
 
 mod flow;
-mod found;
 mod physical;
 mod tasks;
+mod unexplained_stores;
 
 use std::io::Write;
 
@@ -65,7 +65,7 @@ impl ExtraStream {
             return Err(Error::NoMachine { stream: self.name() });
         }
         if self == Self::Found {
-            return found::write(session, selection, form, out);
+            return unexplained_stores::write(session, selection, form, out);
         }
         for record in session.trace().threads() {
             if selection.thread.is_none_or(|thread| thread == record.thread) {

@@ -6,9 +6,9 @@ use analysis::Owner;
 use analysis::cache::{CacheMisses, CacheSetup, CacheShape, LevelMisses, MissCurve, MissRow};
 use serde_json::{Value, json};
 
+use super::appearance::{Look, Tone};
 use super::grid::{ALWAYS, Column, Figure, Grid, GridRow, share};
 use super::json as write_json;
-use super::look::{Look, Tone};
 use crate::number::{amount, grouped};
 
 fn shape_json(shape: CacheShape) -> Value {

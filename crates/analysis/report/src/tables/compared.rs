@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use analysis::{ComparedRow, Count};
 use serde_json::{Value, json};
 
+use super::appearance::{Look, Tone};
 use super::grid::{ALWAYS, Column, Figure, Grid, GridRow};
 use super::json as write_json;
-use super::look::{Look, Tone};
 use crate::{amount, grouped};
 
 /// Writes what differs as a JSON array.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use analysis::errors::{LeakKind, MemoryError, MemoryErrorKind, StackPlace};
 use serde_json::{Value, json};
 
-use super::look::{Look, Tone, Toned};
+use super::appearance::{Look, Tone, Toned};
 use super::rows::{conflicts_json, doubt_of_type};
 use super::shorten::shorten;
 use super::{json as write_json, mark_doubt, place, times};

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use super::look::{Look, Tone, Toned};
+use super::appearance::{Look, Tone, Toned};
 use super::shorten::shorten;
 use crate::number::{grouped, short};
 

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use analysis::layout::{FieldUse, TypeUse};
 use serde_json::{Value, json};
 
+use super::appearance::{Look, Tone, Toned};
 use super::grid::{ALWAYS, Column, Figure, Grid, GridRow};
 use super::json as write_json;
-use super::look::{Look, Tone, Toned};
 use super::rows::{conflicts_json, doubt_of_type};
 use crate::number::{amount, grouped};
 

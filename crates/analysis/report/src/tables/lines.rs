@@ -6,7 +6,7 @@ use analysis::Owner;
 use analysis::lines::{ApartFrom, LineGroup, LinePart, SharedBy};
 use serde_json::{Value, json};
 
-use super::look::{Look, Tone, Toned};
+use super::appearance::{Look, Tone, Toned};
 use super::{json as write_json, mark_doubt, place};
 use crate::number::{amount, grouped};
 

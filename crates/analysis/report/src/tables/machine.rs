@@ -7,9 +7,9 @@ use analysis::Count;
 use analysis::machine::{CountsByProcess, GuestMode, Initcall, Owner};
 use serde_json::json;
 
+use super::appearance::{Look, Tone};
 use super::grid::{ALWAYS, Column, Figure, Grid, GridRow};
 use super::json as write_json;
-use super::look::{Look, Tone};
 use super::rows::{count_columns, count_figures};
 use crate::number::grouped;
 

@@ -1,5 +1,6 @@
 //! Tables and lists for a terminal, and the same as JSON: one file a result. Keys of JSON are stable.
 
+pub mod appearance;
 pub mod caches;
 pub mod choice;
 pub mod compared;
@@ -9,7 +10,6 @@ pub mod errors;
 mod grid;
 pub mod layouts;
 pub mod lines;
-pub mod look;
 pub mod machine;
 pub mod offsets;
 pub mod pairs;

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use analysis::layout::{OffsetUse, SiteUse};
 use serde_json::{Value, json};
 
+use super::appearance::{Look, Tone, Toned};
 use super::grid::{Grid, GridRow};
 use super::json as write_json;
-use super::look::{Look, Tone, Toned};
 use super::rows::{count_columns, count_figures};
 use crate::number::{amount, grouped};
 

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use analysis::{AccessRow, By, Count, PairRow};
 use serde_json::{Map, Value, json};
 
+use super::appearance::{Look, Tone};
 use super::grid::{Grid, GridRow};
 use super::json as write_json;
-use super::look::{Look, Tone};
 use super::rows::{Shown, Split, count_columns, count_figures, folds, split, sum};
 
 /// Second rows of each first one, unless all are asked for.

@@ -6,9 +6,9 @@ use analysis::layout::TypeConflict;
 use analysis::{AccessRow, By, Count, Owner, SortKey, join_families};
 use serde_json::{Value, json};
 
+use super::appearance::{Look, Tone};
 use super::grid::{ALWAYS, Column, Figure, Grid, GridRow};
 use super::json as write_json;
-use super::look::{Look, Tone};
 use super::source::Sources;
 
 /// What of a table people see.

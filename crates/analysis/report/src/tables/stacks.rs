@@ -7,8 +7,8 @@ use serde::Serializer;
 use serde::ser::SerializeSeq;
 use serde_json::{Value, json};
 
+use super::appearance::{Look, Tone};
 use super::grid::{ALWAYS, Column, Figure, Grid, GridRow};
-use super::look::{Look, Tone};
 use crate::grouped;
 
 /// Writes stacks as a JSON array, outermost function first: the first `top` of them, or all and the sum of the rare ones.

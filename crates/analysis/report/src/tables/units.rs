@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use analysis::demand::UnitFigure;
+use analysis::watch_units::UnitFigure;
 use serde_json::json;
 use watch_models::CostModel;
 

@@ -7,9 +7,9 @@
 use buffers::flow::TARGET_AT;
 
 use super::stubs::leave;
-use crate::asked::Mode;
 use crate::assembler::Assembler;
 use crate::exit_reason::EXIT_MISS;
+use crate::mode::Mode;
 use crate::register::Gpr;
 use crate::slot::{SPILL_RAX, SPILL_RCX};
 

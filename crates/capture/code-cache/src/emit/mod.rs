@@ -71,10 +71,10 @@ use buffers::flow::{LAST_AT, POSITION_AT, TARGET_AT};
 use x86::{Instruction, Transfer};
 
 use self::stubs::leave;
-use crate::asked::Mode;
 use crate::assembler::Assembler;
 use crate::check::{CheckSite, Exits};
 use crate::exit_reason::{EXIT_STOP, EXIT_TRAP};
+use crate::mode::Mode;
 use crate::place::{
     CachedBlock, CachedStep, CodeWith, CountAt, PartAt, PointerRange, Recording, ScratchRange,
 };

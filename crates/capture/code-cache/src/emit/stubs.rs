@@ -6,9 +6,9 @@
 use buffers::flow::GATE_AT;
 
 use super::{BlockEmitter, PushedWord};
-use crate::asked::Mode;
 use crate::assembler::{Assembler, JumpWhen};
 use crate::exit_reason::EXIT_LINK;
+use crate::mode::Mode;
 use crate::register::Gpr;
 use crate::slot::SPILL_RAX;
 

@@ -6,9 +6,9 @@ use memref::AccessKind;
 
 use super::end::End;
 use super::{ORDER_WORDS, Plan};
-use crate::asked::Task;
 use crate::capture::Capture;
 use crate::check::Check;
+use crate::mode::Task;
 use crate::register::Gpr;
 
 impl Plan {

@@ -14,7 +14,7 @@ use x86::{Disassembler, Examiner, Instruction, MAX_INSTRUCTION_BYTES, RegisterUs
 
 use super::end::End;
 use super::{Plan, Planned};
-use crate::asked::{Flow, Task};
+use crate::mode::{Flow, Task};
 use crate::place::Stretch;
 use crate::register::Gpr;
 

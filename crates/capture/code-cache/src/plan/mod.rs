@@ -17,9 +17,9 @@ use alloc::vec::Vec;
 use blocks::{BlockAccess, MAX_INSTRUCTIONS, RecordedValues};
 use x86::{Instruction, MemoryOperand, RegisterSum, Transfer};
 
-use crate::asked::{Flow, Task};
 use crate::capture::{self, Capture};
 use crate::check::Check;
+use crate::mode::{Flow, Task};
 use crate::register::{Gpr, KeptRegister};
 
 pub(crate) use self::end::End;

@@ -9,7 +9,7 @@ use super::thread::TracedThread;
 use super::{Sink, TracedProcess};
 use crate::clock::now_ns;
 use crate::feedback::totals::add_missing;
-use crate::sink::announced::{AnnouncedProgram, LostProgram};
+use crate::sink::announcements::{AnnouncedProgram, LostProgram};
 use crate::target::pid_namespaces;
 
 impl Sink<'_> {

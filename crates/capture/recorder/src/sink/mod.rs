@@ -4,7 +4,7 @@
 //! which hands their bytes to `pieces`, and so to the workers, or reads them itself: `translated` (`values` where accesses come with
 //! their bytes), `records`. `stepped` compares what was recorded with stepping. When buffers are read, and in which order, is decided by `run::drain`.
 
-mod announced;
+mod announcements;
 mod block_table;
 mod build_id;
 mod causes;
@@ -38,7 +38,7 @@ use trace_server::Workers;
 use crate::clock::now_ns;
 use crate::feedback::totals::{GapCause, MissingEvents, Totals, Verified, add_missing};
 use crate::listener::{Heard, Listener};
-use crate::sink::announced::Announcements;
+use crate::sink::announcements::Announcements;
 use crate::sink::flow::{BlockList, ThreadFlow};
 use crate::sink::regions::WantedRegions;
 use crate::sink::session_blocks::SessionBlocks;

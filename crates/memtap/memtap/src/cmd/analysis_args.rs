@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use analysis::demand::UnitFigure;
+use analysis::watch_units::UnitFigure;
 use anyhow::Result;
 use clap::ValueEnum;
 use watch_models::{CostModel, UnitKind};

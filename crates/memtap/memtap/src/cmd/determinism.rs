@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use analysis::demand::ReadWriteSets;
 use analysis::determinism::{Determinism, name_fields};
 use analysis::needs_synchronisation;
+use analysis::watch_units::ReadWriteSets;
 use anyhow::{Context, Result};
 use clap::Parser;
 use report::tables;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use analysis::demand::Sharing;
 use analysis::race::{Races, name_fields, unmodelled_runtimes};
+use analysis::watch_units::Sharing;
 use analysis::{needs_synchronisation, orders_atomics};
 use anyhow::{Context, Result};
 use clap::Parser;

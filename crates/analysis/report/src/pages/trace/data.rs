@@ -169,7 +169,7 @@ fn head(figures: &Figures<'_>, machine: bool) -> Value {
         "title": figures.title(),
         "machine": machine,
         "coverage": coverage(figures.session),
-        "lacks": crate::lacks(figures.session.trace()),
+        "lacks": crate::shortfall(figures.session.trace()),
         "count": of_count(summary.count),
         "totals": totals,
         "missing": summary.missing(),

@@ -12,9 +12,9 @@ use alloc::{format, vec};
 use blocks::MAX_INSTRUCTIONS;
 
 use super::*;
-use crate::asked::{Flow, Task};
 use crate::listing::listing;
 use crate::marks::Marks;
+use crate::mode::{Flow, Task};
 
 /// A program that is linked low, and one whose return addresses are no 32 bits.
 const LOW: u64 = 0x40_0000;

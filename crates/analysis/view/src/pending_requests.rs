@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The question that each asker waits for: set when another one came.
 #[derive(Debug, Default)]
-pub(crate) struct Askers {
+pub(crate) struct PendingRequests {
     waiting: Mutex<BTreeMap<u64, Arc<AtomicBool>>>,
 }
 
-impl Askers {
+impl PendingRequests {
     /// A new question, which ends the one before.
     pub(crate) fn begin(&self, asker: Option<u64>) -> Arc<AtomicBool> {
         let over = Arc::new(AtomicBool::new(false));

@@ -7,7 +7,7 @@ use trace_format::{Damage, Trace};
 use crate::number::amount;
 
 /// What is damaged or missing of all that was read of a trace so far, without the file's name; `None` for a sound one.
-pub fn lacks(trace: &Trace) -> Option<String> {
+pub fn shortfall(trace: &Trace) -> Option<String> {
     let names: BTreeMap<u32, String> =
         trace.streams().map(|stream| (stream.number, stream.description.name)).collect();
     line(&trace.damage_met(), &names)

@@ -11,7 +11,7 @@ use super::process::{GuestMode, walk_owned_in};
 use super::programs::ProgramPlaces;
 use super::symbols::GuestSymbols;
 use super::walk::Places;
-use crate::links::GatheredCounts;
+use crate::access_graph::GatheredCounts;
 use crate::{AccessRow, Count, Error, PairRow};
 
 /// What accessed what. Names stand for their places in the lists.

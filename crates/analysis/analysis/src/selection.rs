@@ -9,7 +9,7 @@ use crate::{Error, Session, Tool};
 
 /// Which accesses are counted of all that are told.
 #[derive(Debug, Default)]
-pub(crate) struct Chosen {
+pub(crate) struct Selection {
     /// `None`: all of them.
     filter: Option<Filter>,
     /// Of this thread alone.
@@ -18,7 +18,7 @@ pub(crate) struct Chosen {
     told: FxHashMap<ThreadId, u64>,
 }
 
-impl Chosen {
+impl Selection {
     /// Whether all are counted.
     #[inline]
     pub(crate) fn is_all(&self) -> bool {
@@ -60,7 +60,7 @@ pub(crate) trait CountsPart: Tool {
     fn follows_all(&self) -> bool;
 
     /// What it counts then.
-    fn chosen(&mut self) -> &mut Chosen;
+    fn selection(&mut self) -> &mut Selection;
 }
 
 /// Replays what such a tool has to be told.
@@ -81,7 +81,7 @@ pub(crate) fn replay<T: CountsPart>(
         return session.replay(filter, only, tool);
     }
     let only = if inside.is_some() { None } else { only };
-    tool.chosen().only = inside;
-    tool.chosen().filter = (*filter != Filter::default()).then(|| filter.clone());
+    tool.selection().only = inside;
+    tool.selection().filter = (*filter != Filter::default()).then(|| filter.clone());
     session.replay(&Filter { wall_ns: filter.wall_ns.clone(), ..Filter::default() }, only, tool)
 }
