@@ -37,6 +37,8 @@ mod start;
 mod state;
 mod stop;
 mod syscall;
+#[cfg(test)]
+mod testing;
 mod translate;
 mod watch;
 

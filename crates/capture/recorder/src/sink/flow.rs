@@ -78,3 +78,62 @@ impl ThreadFlow {
         self.0.flush()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use trace_format::control_flow::blocks;
+    use trace_format::{CreateOptions, Trace};
+
+    use super::*;
+
+    fn block(ip: u64, instructions: u32, bytes: u32) -> BlockEntry {
+        BlockEntry { ip: VirtAddr(ip), instructions, bytes }
+    }
+
+    /// What a thread has entered, and when.
+    fn entered(trace: &Trace, thread: u32) -> Vec<FlowEntry> {
+        let mut all = Vec::new();
+        let mut cursor = trace.typed(StreamKind::Flow, Some(ThreadId(thread))).expect("its stream");
+        while let Some(frame) = cursor.next_frame().unwrap() {
+            assert_eq!(frame.first_index, all.len() as u64);
+            all.extend(frame.bytes.chunks_exact(FlowEntry::BYTES).map(FlowEntry::from_bytes));
+        }
+        all
+    }
+
+    #[test]
+    fn blocks_are_listed_once_and_threads_name_them_by_their_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.memtap");
+        let trace = TraceWriter::create(&path, CreateOptions::default()).unwrap();
+        let mut list = BlockList::new(&trace);
+        let mut threads = [0, 1].map(|number| list.thread(ProcessId(number), ThreadId(number)));
+        // A block that is translated again is another one; an instruction of a process always the same one.
+        let extent = Extent { addr: VirtAddr(0x1000), instructions: 3, bytes: 11 };
+        assert_eq!([(); 2].map(|()| list.add(&extent).unwrap()), [0, 1]);
+        let at = |addr| VirtAddr(addr);
+        assert_eq!(list.instruction(0, at(0x1000), 2).unwrap(), 2);
+        assert_eq!(list.instruction(1, at(0x1000), 4).unwrap(), 3);
+        assert_eq!(list.instruction(0, at(0x1002), 5).unwrap(), 4);
+        list.flush().unwrap();
+        // Also when they are written.
+        assert_eq!(list.instruction(0, at(0x1000), 2).unwrap(), 2);
+        assert_eq!(list.instruction(1, at(0x1000), 4).unwrap(), 3);
+        assert_eq!(list.add(&extent).unwrap(), 5);
+        for (cycle, block) in [(7, 0), (10, 2), (11, 0)] {
+            threads[0].enter(cycle, block).unwrap();
+        }
+        threads[1].enter(u64::MAX / 2, 3).unwrap();
+        list.flush().unwrap();
+        threads.iter_mut().for_each(|thread| thread.flush().unwrap());
+        drop((list, threads));
+        trace.finish().unwrap();
+        let trace = Trace::open(&path).unwrap();
+        let whole = block(0x1000, 3, 11);
+        let expect = [whole, whole, block(0x1000, 1, 2), block(0x1000, 1, 4), block(0x1002, 1, 5), whole];
+        assert_eq!(blocks(&trace).unwrap(), expect);
+        let entry = |cycle, block| FlowEntry { cycle, block };
+        assert_eq!(entered(&trace, 0), [entry(7, 0), entry(10, 2), entry(11, 0)]);
+        assert_eq!(entered(&trace, 1), [entry(u64::MAX / 2, 3)]);
+    }
+}

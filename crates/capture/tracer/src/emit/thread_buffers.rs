@@ -130,3 +130,119 @@ pub(crate) fn forget_quiet(thread: &TracedThread) {
         live.take_quiet();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use buffers::flow::QUIET_AT;
+    use memref::VirtAddr;
+    use tracee::maps;
+
+    use super::*;
+    use crate::testing;
+
+    /// The rights to memory.
+    fn rights(addr: u64) -> Option<i32> {
+        let mut found = None;
+        let is_read = maps::each(|mapping| {
+            if (mapping.start..mapping.end).contains(&addr) {
+                found = Some(mapping.prot);
+            }
+        });
+        assert!(is_read);
+        found
+    }
+
+    #[test]
+    fn a_buffer_is_reached_through_its_window_alone() {
+        if !testing::is_alone(a_buffer_is_reached_through_its_window_alone) {
+            return;
+        }
+        let (thread, pool) = testing::recorded(testing::TRANSLATED);
+        let live = thread.translation.live().expect("it is translated");
+        // Without a buffer the first store faults, and so does the store of a header before it.
+        let check_nowhere = || {
+            assert_eq!(live.position(), nowhere());
+            assert_eq!([nowhere() - 8, nowhere()].map(rights), [Some(sys::PROT_NONE); 2]);
+        };
+        check_nowhere();
+        let mut windows = Vec::new();
+        for number in 0..3u64 {
+            thread.emit(&Record::ThreadBase { addr: VirtAddr(number) });
+            let buffer = pool.buffer(live.buffer() as usize).expect("it has one");
+            assert_eq!(buffer.header().sequence(), number as u32);
+            let filled = live.filled() as u64;
+            let base = live.position() - filled;
+            // SAFETY: both show the buffer.
+            let [own, shown] = [buffer.start() as u64, base]
+                .map(|at| unsafe { core::slice::from_raw_parts(at as *const u8, filled as usize) });
+            assert_eq!(own, shown);
+            assert!(filled > 8);
+            // Its end is one for the thread's own code.
+            let rw = sys::PROT_READ | sys::PROT_WRITE;
+            assert_eq!(rights(base + FLOW_BYTES as u64 - 1), Some(rw));
+            assert_eq!(rights(base + FLOW_BYTES as u64), Some(sys::PROT_NONE));
+            windows.push(base);
+            thread.submit();
+            check_nowhere();
+            // The recorder gives back the second one, which is reached where it was.
+            if number == 1 {
+                pool.free(buffer);
+            }
+        }
+        assert_ne!(windows[0], windows[1]);
+        assert_eq!(windows[1], windows[2]);
+    }
+
+    /// Instructions that the thread has told of in its buffer.
+    fn told(thread: &TracedThread, pool: &Pool) -> u64 {
+        let words = testing::written(thread, pool);
+        words.iter().map(|word| u64::from_le_bytes(*word) >> buffers::flow::ID_BITS).sum()
+    }
+
+    #[test]
+    fn what_was_not_recorded_is_counted_once_and_only_while_it_is_recorded() {
+        if !testing::is_alone(what_was_not_recorded_is_counted_once_and_only_while_it_is_recorded) {
+            return;
+        }
+        let (thread, pool) = testing::recorded(testing::TRANSLATED);
+        let live = thread.translation.live().expect("it is translated");
+        let execute = |count| testing::set_word(live, QUIET_AT, count);
+        execute(5);
+        settle(thread);
+        assert_eq!(told(thread, &pool), 5);
+        settle(thread);
+        assert_eq!(told(thread, &pool), 5);
+        execute(7);
+        forget_quiet(thread);
+        settle(thread);
+        assert_eq!(told(thread, &pool), 5);
+        PROCESS.recording.store(false, Ordering::Relaxed);
+        execute(11);
+        settle(thread);
+        PROCESS.recording.store(true, Ordering::Relaxed);
+        settle(thread);
+        assert_eq!(told(thread, &pool), 5);
+        thread.count(2);
+        assert_eq!(told(thread, &pool), 7);
+    }
+
+    #[test]
+    fn recording_ends_where_the_recorder_is_gone() {
+        if !testing::is_alone(recording_ends_where_the_recorder_is_gone) {
+            return;
+        }
+        let (thread, pool) = testing::recorded(testing::TRANSLATED);
+        assert_eq!(thread.mode(), Mode::Record);
+        // In a function that is one event.
+        thread.calls.silent = 1;
+        assert_eq!(thread.mode(), Mode::Silent);
+        thread.emit(&Record::ThreadBase { addr: VirtAddr(0) });
+        pool.control().close();
+        // What was begun can be ended.
+        thread.emit(&Record::ThreadEnd);
+        assert!(PROCESS.is_recording());
+        thread.submit();
+        thread.emit(&Record::ThreadEnd);
+        assert_eq!((PROCESS.is_recording(), thread.mode()), (false, Mode::Quiet));
+    }
+}

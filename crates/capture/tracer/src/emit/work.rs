@@ -21,3 +21,30 @@ impl Work {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn each_kind_is_counted_by_itself_and_by_all_threads() {
+        if !testing::is_alone(each_kind_is_counted_by_itself_and_by_all_threads) {
+            return;
+        }
+        const KINDS: [Work; 5] = [Work::Traps, Work::TranslationNs, Work::Buffers, Work::WaitNs, Work::Paths];
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        (1..).zip(KINDS).for_each(|(count, kind)| kind.add(count));
+                    }
+                });
+            }
+        });
+        let counts = WORK.each_ref().map(|word| word.load(Ordering::Relaxed));
+        assert_eq!(counts, [1, 2, 3, 4, 5].map(|count| count * 40_000));
+    }
+}

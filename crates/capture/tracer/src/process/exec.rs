@@ -243,3 +243,69 @@ fn push_string<const N: usize>(addr: u64, text: &mut Text<N>) {
         at += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::ptr;
+
+    use super::*;
+    use crate::testing;
+
+    /// A list as the program has it.
+    fn list(strings: &[&CStr]) -> Vec<u64> {
+        strings.iter().map(|string| string.as_ptr() as u64).chain([0]).collect()
+    }
+
+    /// The strings of a list that was made.
+    fn strings(list: usize) -> Vec<String> {
+        let mut list: *const *const core::ffi::c_char = ptr::with_exposed_provenance(list);
+        let mut all = Vec::new();
+        // SAFETY: pointers to terminated strings, and null at their end.
+        unsafe {
+            while !(*list).is_null() {
+                all.push(CStr::from_ptr(*list).to_str().unwrap().to_owned());
+                list = list.add(1);
+            }
+        }
+        all
+    }
+
+    /// Compares the arguments and variables of the next program with those expected, where this one gives it the variables.
+    fn check(variables: &[&CStr], announced: Option<(u32, &[u8])>, image: &CStr, expect: &[&str]) {
+        let thread = testing::thread();
+        let (argv, envp) = (list(&[c"ls", c"-l", c""]), list(variables));
+        let mut libraries = Text::new();
+        libraries.push(announced.map_or(&[], |(_, libraries)| libraries));
+        let announced = announced.map(|(number, _)| (number, &libraries));
+        let image = if image.is_empty() { 0 } else { image.as_ptr() as u64 };
+        let made = arguments(thread, argv.as_ptr() as u64, envp.as_ptr() as u64, announced, image);
+        let (args, variables) = made.expect("memory");
+        assert_eq!(strings(args), ["ls", "-l", ""]);
+        assert_eq!(strings(variables), expect);
+    }
+
+    #[test]
+    fn a_program_that_is_traced_gets_our_variables_and_keeps_its_own() {
+        let given = [c"A=1", c"LD_PRELOAD=x.so y.so", c"LD_PRELOADED=2", c"LD_PRELOAD=z.so", c"B="];
+        check(&given, None, c"", &given.map(|variable| variable.to_str().unwrap()));
+        let preload = "LD_PRELOAD=/a/asan.so:/a/own.so:x.so y.so:z.so";
+        let own = ["A=1", "LD_PRELOADED=2", "B=", preload, "MEMTAP_CHANNEL=:7"];
+        check(&given, Some((7, b"/a/asan.so:/a/own.so")), c"", &own);
+        // A static executable is named to the program that the kernel starts in its place.
+        let expect = ["LD_PRELOAD=/a/own.so", "MEMTAP_CHANNEL=:8", "MEMTAP_STATIC=./run"];
+        check(&[], Some((8, b"/a/own.so")), c"./run", &expect);
+        check(&[], None, c"", &[]);
+    }
+
+    #[test]
+    fn lists_end_with_null_and_a_null_list_is_empty() {
+        assert_eq!(count(list(&[c"a", c"", c"b"]).as_ptr() as u64), Some(3));
+        assert_eq!((count(list(&[]).as_ptr() as u64), count(0)), (Some(0), Some(0)));
+        let mut text = Text::<4>::new();
+        push_string(c"ab".as_ptr() as u64, &mut text);
+        assert_eq!(text.as_bytes(), b"ab");
+        // What has no room is left out.
+        push_string(c"cdef".as_ptr() as u64, &mut text);
+        assert_eq!(text.as_bytes(), b"abcd");
+    }
+}

@@ -170,3 +170,93 @@ fn leave_alone() {
     TracedThread::watch_system_calls(false);
     actions::give_back();
 }
+
+#[cfg(test)]
+mod tests {
+    use buffers::{Content, Pool, ProcessState};
+
+    use super::*;
+    use crate::state::settings::Settings;
+    use crate::testing;
+
+    /// Forks, in a process that is recorded with these settings. Asks in the child whether all is as it should be: there nothing is
+    /// allocated, as nothing of the runner's threads is there. Gives the child's id.
+    fn forked(
+        settings: Settings,
+        is_as_expected: impl FnOnce(&TracedThread) -> bool,
+    ) -> (&'static mut TracedThread, Pool, u32) {
+        let (thread, pool) = testing::recorded(settings);
+        PROCESS.ready.store(true, Ordering::Relaxed);
+        // Calls of the test itself are not the program's.
+        let mut own = settings;
+        identity::find_library(&mut own);
+        let mut context = testing::context();
+        let result = fork(thread, &mut context, libc::SIGCHLD as u64).expect("the call returns");
+        if result == 0 {
+            let is_own = PROCESS.pid.load(Ordering::Relaxed) == sys::getpid() && thread.tid == sys::gettid();
+            let is_alone = PROCESS.live_threads.load(Ordering::Relaxed) == 1;
+            let is_as_expected = is_own && is_alone && is_as_expected(thread);
+            thread.submit();
+            sys::exit_group(i32::from(!is_as_expected));
+        }
+        assert!(result > 0, "{result}");
+        let mut status = 0;
+        // SAFETY: the kernel writes the status.
+        let ended = unsafe { libc::waitpid(result as i32, &raw mut status, 0) };
+        assert_eq!((ended, status), (result as i32, 0));
+        // Whoever waits for the session's end waits for no more children.
+        assert!(!pool.control().expects_children());
+        (thread, pool, result as u32)
+    }
+
+    /// The objects of what is told of threads and processes in the buffers of a process.
+    fn told(pool: &Pool, process: u32) -> Vec<(SyncKind, u64)> {
+        let mut all = Vec::new();
+        let mut bytes = Box::new([0; buffers::BUFFER_BYTES]);
+        for buffer in pool.buffers() {
+            let header = buffer.header();
+            if header.process() == process && header.content() == Content::Flow {
+                let filled = buffer.read(&mut bytes);
+                for record in testing::records(bytes[..filled].as_chunks().0) {
+                    if let Record::Sync { kind, object, .. } = record {
+                        all.push((kind, object.0));
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn a_child_is_a_process_of_its_own_that_names_its_creation() {
+        if !testing::is_alone(a_child_is_a_process_of_its_own_that_names_its_creation) {
+            return;
+        }
+        let (thread, pool, child) = forked(testing::TRANSLATED, |thread| {
+            let is_recorded = thread.translation.live().is_some() && PROCESS.is_recording();
+            (thread.process, thread.number) == (1, 1) && is_recorded
+        });
+        thread.submit();
+        let slot = pool.process(1).expect("its slot");
+        assert_eq!((slot.parent(), slot.own_pid(), slot.state()), (Some(0), child, ProcessState::Live));
+        let created = told(&pool, 0);
+        let [(SyncKind::Create, order)] = created[..] else { panic!("{created:?}") };
+        assert_eq!(told(&pool, 1), [(SyncKind::Start, order)]);
+        // In the parent nothing has changed.
+        assert_eq!((thread.process, thread.number), (0, 0));
+    }
+
+    #[test]
+    fn a_child_that_is_not_wanted_goes_on_without_us() {
+        if !testing::is_alone(a_child_that_is_not_wanted_goes_on_without_us) {
+            return;
+        }
+        let settings = Settings { children: false, ..testing::TRANSLATED };
+        let (thread, pool, _) = forked(settings, |thread| {
+            let is_left = PROCESS.pool().is_none() && !PROCESS.ready.load(Ordering::Relaxed);
+            is_left && !PROCESS.is_recording() && thread.translation.live().is_none()
+        });
+        assert_eq!(pool.control().processes(), 1);
+        assert!(thread.translation.live().is_some() && PROCESS.is_recording() && PROCESS.pool().is_some());
+    }
+}

@@ -326,3 +326,94 @@ pub(crate) fn exit(thread: &mut TracedThread, status: u8) {
     thread.emit(&Record::ProcessEnd { status: Some(status) });
     thread.submit();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn the_trap_of_a_new_thread_has_a_stack_with_a_red_zone() {
+        // Neither end is aligned.
+        let stack = AltStack { sp: 0x10_0010, flags: 0, size: 0x8038 };
+        let at = trap_stack(&stack);
+        assert!(at.is_multiple_of(64) && alt_stack::is_on(&stack, at - 8));
+        let end = stack.sp + stack.size;
+        assert!((RED_ZONE_BYTES..RED_ZONE_BYTES + 64).contains(&(end - at)));
+    }
+
+    #[test]
+    fn clone3_refuses_structures_of_a_wrong_size() {
+        let thread = testing::thread();
+        let mut context = testing::context();
+        let structure = [0u64; 8];
+        let mut clone3 = |bytes| {
+            let args = [structure.as_ptr() as usize, bytes, 0, 0, 0, 0];
+            clone(thread, &mut context, &SystemCall { number: libc::SYS_clone3, args, ip: 0 })
+        };
+        assert_eq!(clone3(63), Some(-(libc::EINVAL as isize)));
+        assert_eq!(clone3(4097), Some(-(libc::E2BIG as isize)));
+    }
+
+    #[test]
+    fn what_is_born_is_found_by_either_of_its_stacks() {
+        if !testing::is_alone(what_is_born_is_found_by_either_of_its_stacks) {
+            return;
+        }
+        // Nobody has handlers or a state yet: all of them run natively.
+        let kind = Newborn::Stranger { shares_handlers: true };
+        let birth =
+            |rsp, trap_rsp, resume| Birth { rsp, trap_rsp, resume, virtual_mask: 4, kind, ..Birth::NONE };
+        let born = [birth(0x1000, 0, 1), birth(0x2000, 0x2f00, 2), birth(0x3000, 0x3f00, 3)];
+        for (place, birth) in BIRTHS.lock().iter_mut().zip(born) {
+            *place = birth;
+        }
+        let come = |rsp| {
+            let mut context = testing::context();
+            // The call has left the flags in r11.
+            context.gregs =
+                x86::Registers { rsp, rip: 7, r11: 0x202, rflags: 0x246, ..x86::Registers::default() };
+            context.mask = 1;
+            be_born(&mut context);
+            let left = BIRTHS.lock().iter().filter(|birth| birth.rsp != 0).count();
+            let x86::Registers { rip, rsp, rflags, .. } = context.gregs;
+            ([rip, rsp, rflags, context.mask], left)
+        };
+        assert_eq!(come(0x2f00), ([2, 0x2000, 0x202, 5], 2));
+        // The call with which it was announced is over.
+        assert_eq!(come(0x2f00), ([7, 0x2f00, 0x246, 1], 2));
+        assert_eq!(come(0x3000), ([3, 0x3000, 0x202, 5], 1));
+        assert_eq!(come(0x1000), ([1, 0x1000, 0x202, 5], 0));
+        // A free place is nobody's.
+        assert_eq!(come(0), ([7, 0, 0x246, 1], 0));
+    }
+
+    #[test]
+    fn the_end_of_a_thread_is_told_by_itself() {
+        if !testing::is_alone(the_end_of_a_thread_is_told_by_itself) {
+            return;
+        }
+        let (thread, pool) = testing::recorded(testing::TRANSLATED);
+        PROCESS.live_threads.store(2, Ordering::Relaxed);
+        // A child of vfork has its parent's state, and the parent goes on with it.
+        let own = PROCESS.pid.swap(u32::MAX, Ordering::Relaxed);
+        exit_thread(thread, 0);
+        assert!(thread.translation.live().is_some() && testing::written(thread, &pool).is_empty());
+        assert_eq!(PROCESS.live_threads.load(Ordering::Relaxed), 2);
+        PROCESS.pid.store(own, Ordering::Relaxed);
+        let live = thread.translation.live().expect("it is translated");
+        thread.emit(&Record::ThreadBase { addr: VirtAddr(0) });
+        let buffer = pool.buffer(live.buffer() as usize).expect("it has one");
+        exit_thread(thread, 0);
+        assert_eq!(PROCESS.live_threads.load(Ordering::Relaxed), 1);
+        assert_eq!(live.owner(), None);
+        // It is handed over.
+        assert_eq!(buffer.header().state(), buffers::BufferState::Submitted);
+        let mut bytes = Box::new([0; buffers::BUFFER_BYTES]);
+        let filled = buffer.read(&mut bytes);
+        let records = testing::records(bytes[..filled].as_chunks().0);
+        let is_exit = |record: &Record<'_>| matches!(record, Record::Sync { kind: SyncKind::Exit, .. });
+        assert_eq!(records.last(), Some(&Record::ThreadEnd));
+        assert_eq!(records.iter().filter(|record| is_exit(record)).count(), 1);
+    }
+}

@@ -187,3 +187,130 @@ fn keep_stepping(thread: &TracedThread, gregs: &mut x86::Registers) {
     let stepping = thread.translation.stepping || thread.window.is_stepping();
     gregs.rflags = gregs.rflags & !TRAP_FLAG | if stepping { TRAP_FLAG } else { 0 };
 }
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::Ordering;
+
+    use buffers::flow::{IN_GATE_AT, TARGET_AT};
+    use tracee::frame::FrameState;
+    use tracee::tls;
+
+    use super::*;
+    use crate::state::thread_translation::OwnCall;
+    use crate::testing;
+
+    #[test]
+    fn who_steps_goes_on_stepping_behind_the_gate() {
+        let thread = testing::thread();
+        for (stepping, window, expect) in
+            [(false, false, 0), (true, false, TRAP_FLAG), (false, true, TRAP_FLAG), (true, true, TRAP_FLAG)]
+        {
+            (thread.translation.stepping, thread.window.is_stepping) = (stepping, window);
+            for flags in [0x246, 0x246 | TRAP_FLAG] {
+                let mut regs = x86::Registers { rflags: flags, ..x86::Registers::default() };
+                keep_stepping(thread, &mut regs);
+                assert_eq!(regs.rflags, 0x246 | expect);
+            }
+        }
+    }
+
+    #[test]
+    fn a_handler_is_entered_without_a_signal_where_nobody_steps() {
+        if !testing::is_alone(a_handler_is_entered_without_a_signal_where_nobody_steps) {
+            return;
+        }
+        let thread = testing::thread();
+        let plain = x86::Registers::default();
+        // Nobody knows what a frame is like.
+        assert!(!is_undisturbed(thread, &plain));
+        let mut state = [0u64; 128];
+        let mut context = testing::context();
+        context.fpstate = state.as_mut_ptr() as u64;
+        // SAFETY: the words as bytes.
+        let bytes =
+            unsafe { core::slice::from_raw_parts_mut(state.as_mut_ptr().cast::<u8>(), size_of_val(&state)) };
+        FrameState { parts: 7, bytes: 832 }.write(bytes);
+        raised::learn(&context);
+        assert!(is_undisturbed(thread, &plain));
+        assert!(!is_undisturbed(thread, &x86::Registers { rflags: TRAP_FLAG, ..plain }));
+        thread.translation.stepping = true;
+        assert!(!is_undisturbed(thread, &plain));
+        (thread.translation.stepping, thread.window.left) = (false, 1);
+        assert!(!is_undisturbed(thread, &plain));
+        thread.window.left = 0;
+        assert!(is_undisturbed(thread, &plain));
+    }
+
+    #[test]
+    fn after_a_fault_in_a_function_of_ours_the_real_one_runs() {
+        let thread = testing::thread();
+        let live = testing::live();
+        thread.translation.live = live;
+        let mut context = testing::context();
+        context.gregs.rip = 7;
+        assert!(!leave_own_call(thread, &mut context));
+        assert_eq!(context.gregs.rip, 7);
+        let gregs = x86::Registers { rip: 0x1000, rdi: 3, rsp: 0x2000, ..x86::Registers::default() };
+        thread.translation.own_call = Some(OwnCall { gregs, silent: 2, allocating: 1 });
+        (thread.calls.silent, thread.calls.allocating, thread.busy) = (4, 5, 1);
+        testing::set_word(live, IN_GATE_AT, 1);
+        assert!(leave_own_call(thread, &mut context));
+        assert_eq!(context.gregs, gregs);
+        assert_eq!((thread.calls.silent, thread.calls.allocating, thread.busy), (2, 1, 0));
+        assert!(!live.is_in_gate());
+        // That is once for each call.
+        assert!(!leave_own_call(thread, &mut context));
+    }
+
+    #[test]
+    fn where_the_cache_is_left_the_program_goes_on_in_code_of_the_present_kind() {
+        if !testing::is_alone(where_the_cache_is_left_the_program_goes_on_in_code_of_the_present_kind) {
+            return;
+        }
+        let (thread, _) = testing::recorded(testing::TRANSLATED);
+        let live = thread.translation.live().expect("it is translated");
+        thread.translation.running = true;
+        tls::set(&raw mut *thread);
+        PROCESS.ready.store(true, Ordering::Relaxed);
+        // A jump back to a return.
+        let target = testing::code(&[0xc3, 0xeb, 0xfd]);
+        let jump = engine::code_for(thread, target + 1, false).expect("it is code");
+        let len = (jump..).take_while(|&rip| ENGINE.lock().contains(rip)).count();
+        // SAFETY: what is in the cache, which nobody writes meanwhile.
+        let bytes = || unsafe { core::slice::from_raw_parts(jump as *const u8, len) }.to_vec();
+        let given = x86::Registers { rcx: 1, rdx: 2, rsi: 3, ..x86::Registers::default() };
+        let leave = |reason| {
+            let mut regs = given;
+            // SAFETY: registers of the test's own; they are told where to go on, and nobody goes there.
+            unsafe { memtap_on_exit(&mut regs, reason) };
+            regs
+        };
+        let known = |mode| ENGINE.lock().known(target, mode).expect("it was made");
+        // By the jump's link, which leads there from then on.
+        const FIRST_LINK: u32 = 0;
+        let unlinked = bytes();
+        let recorded = leave(FIRST_LINK);
+        assert_eq!(recorded, x86::Registers { rip: known(Mode::Record), ..given });
+        let linked = bytes();
+        assert_ne!(linked, unlinked);
+        // When the thread records no more, it goes elsewhere, and the link stays: it is for those that record again.
+        PROCESS.recording.store(false, Ordering::Relaxed);
+        let quiet = leave(FIRST_LINK);
+        assert_eq!(quiet, x86::Registers { rip: known(Mode::Quiet), ..given });
+        assert_ne!(quiet.rip, recorded.rip);
+        assert_eq!(bytes(), linked);
+        // By an indirect branch, whose look-up has put two registers aside.
+        let missed = |mode| 1 << 30 | mode as u32;
+        testing::set_word(live, TARGET_AT, target);
+        live.set_spill(2, 5);
+        live.set_spill(3, 6);
+        assert_eq!(leave(missed(Mode::Quiet)), x86::Registers { rip: quiet.rip, rcx: 5, rdx: 6, ..given });
+        // From main it returns to us, natively.
+        PROCESS.text[0].store(target, Ordering::Relaxed);
+        PROCESS.text[1].store(target + 1, Ordering::Relaxed);
+        assert_eq!(leave(missed(Mode::Quiet)).rip, target);
+        assert!(!thread.translation.running);
+        assert_eq!((thread.work.exits.get(), thread.work.lookups.get()), (4, 2));
+    }
+}

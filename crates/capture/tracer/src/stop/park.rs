@@ -45,3 +45,70 @@ pub(crate) fn park(thread: &mut TracedThread, context: &mut UContext) {
     }
     thread.parked.store(core::ptr::null_mut(), Ordering::Release);
 }
+
+#[cfg(test)]
+mod tests {
+    use core::ptr;
+    use core::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use super::*;
+    use crate::state::thread_translation::OwnCall;
+    use crate::testing;
+
+    /// Whether a thread that is asked to waits with that context. It is let go as soon as it is seen.
+    fn waits(thread: &mut TracedThread, context: &mut UContext) -> bool {
+        let at = ptr::from_mut(context) as usize;
+        // SAFETY: an atomic word of a state, which is never unmapped.
+        let parked = unsafe { &*ptr::from_ref(&thread.parked) };
+        let is_over = AtomicBool::new(false);
+        set_parking(true);
+        assert!(is_asked());
+        let seen = thread::scope(|scope| {
+            let observer = scope.spawn(|| {
+                loop {
+                    // In this order: it may wait for no more than a moment.
+                    let is_over = is_over.load(Ordering::Acquire);
+                    let seen = parked.load(Ordering::Acquire) as usize;
+                    if seen != 0 || is_over {
+                        set_parking(false);
+                        return seen;
+                    }
+                    thread::yield_now();
+                }
+            });
+            park(thread, context);
+            is_over.store(true, Ordering::Release);
+            observer.join().unwrap()
+        });
+        assert!(parked.load(Ordering::Acquire).is_null() && !is_asked());
+        assert!(seen == 0 || seen == at);
+        seen == at
+    }
+
+    #[test]
+    fn a_thread_waits_where_its_state_is_the_programs() {
+        if !testing::is_alone(a_thread_waits_where_its_state_is_the_programs) {
+            return;
+        }
+        let thread = testing::thread();
+        let mut context = testing::context();
+        // A child of vfork has its parent's state.
+        assert!(!waits(thread, &mut context));
+        PROCESS.pid.store(sys::getpid(), Ordering::Relaxed);
+        assert!(waits(thread, &mut context));
+        thread.busy = 1;
+        assert!(!waits(thread, &mut context));
+        thread.busy = 0;
+        thread.translation.own_call = Some(OwnCall { gregs: context.gregs, silent: 0, allocating: 0 });
+        assert!(!waits(thread, &mut context));
+        thread.translation.own_call = None;
+        // In code of ours.
+        PROCESS.text[1].store(u64::MAX, Ordering::Relaxed);
+        assert!(!waits(thread, &mut context));
+        PROCESS.text[1].store(0, Ordering::Relaxed);
+        assert!(waits(thread, &mut context));
+        // Nobody asks.
+        park(thread, &mut context);
+    }
+}

@@ -160,3 +160,193 @@ pub(crate) fn has_state_at(thread: &TracedThread, rip: u64) -> bool {
     let place = engine.place(rip);
     !thread.translation.live().is_some_and(Live::is_in_gate) && place != Place::Between && !is_unread(place)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use buffers::Pool;
+    use buffers::flow::{Entries, Entry, IN_GATE_AT, QUIET_AT};
+    use code_cache::Record;
+
+    use super::*;
+    use crate::state::thread::GATE_CALL;
+    use crate::testing;
+
+    /// More than the code of a small block has.
+    const BLOCK_BYTES: u64 = 1024;
+
+    /// Instructions that were executed, by what a thread has written. All blocks have so many values and instructions.
+    fn told(thread: &TracedThread, pool: &Pool, values: u8, instructions: u16) -> u64 {
+        let words = testing::written(thread, pool);
+        let mut entries = Entries::new(&words);
+        let mut told = 0;
+        while let Some(entry) = entries.next_entry() {
+            match entry {
+                Entry::Block(header) => {
+                    assert!(entries.values(values).is_some());
+                    told += u64::from(instructions) + header.after;
+                }
+                // Of the block before.
+                Entry::Cut(executed, _) => told = told + executed - u64::from(instructions),
+                Entry::Instructions(count) => told += count,
+                Entry::Record(_) => {}
+            }
+        }
+        assert!(!entries.are_broken());
+        told
+    }
+
+    /// Leaves a block of these instructions at each place where the program's own state can be found.
+    fn check(thread: &mut TracedThread, pool: &Pool, instructions: &[&[u8]]) {
+        let live = thread.translation.live().expect("it is translated");
+        let addr = testing::code(&instructions.concat());
+        let begin = |count: usize| addr + instructions[..count].concat().len() as u64;
+        let code = engine::code_for(thread, addr, false).expect("it is code");
+        let (id, values) = match ENGINE.lock().place(code) {
+            Place::At { record: Record::Open(id, values), .. } => (id, values),
+            _ => (0, 0),
+        };
+        // All that it writes is of this block.
+        thread.submit();
+        assert!(thread.refill_flow(live, pool));
+        let mut left_at = BTreeSet::new();
+        for rip in code..code + BLOCK_BYTES {
+            let mut context = testing::context();
+            (0..16).for_each(|number| context.gregs.set_number(number, 0x100 + u64::from(number)));
+            (0..4).for_each(|spill| live.set_spill(spill, 0x200 + spill as u64));
+            context.gregs.rip = rip;
+            let mut expected = context.gregs;
+            let place = ENGINE.lock().place(rip);
+            if place == Place::Outside {
+                // No block follows.
+                break;
+            }
+            let Place::At { executed, instructions: all, borrowed, aside, record, .. } = place else {
+                assert!(enter(thread, &mut context) == SwitchResult::Between);
+                assert_eq!(context.gregs, expected);
+                continue;
+            };
+            // What the block's code has done before it comes there.
+            let before = told(thread, pool, values, all);
+            match record {
+                Record::Done => live.close_block(pool, id, values),
+                Record::Counted(count) => assert!(live.add_instructions(pool, count.into())),
+                Record::Quiet(count) => testing::set_word(live, QUIET_AT, count.into()),
+                _ => {}
+            }
+            assert!(enter(thread, &mut context) == SwitchResult::Native);
+            let now = told(thread, pool, values, all) + live.take_quiet();
+            assert_eq!(now - before, u64::from(executed), "{place:?}");
+            expected.rip = begin(executed.into());
+            if let Some(register) = borrowed {
+                expected.set_number(register, 0x200);
+            }
+            for number in (0..3).filter(|number| aside & 1 << number != 0) {
+                expected.set_number(number, 0x201 + u64::from(number));
+            }
+            assert_eq!(context.gregs, expected, "{place:?}");
+            left_at.insert(context.gregs.rip);
+        }
+        let all: BTreeSet<u64> = (0..instructions.len()).map(begin).collect();
+        assert_eq!(left_at, all);
+    }
+
+    #[test]
+    fn where_a_block_is_left_it_is_told_what_was_executed() {
+        if !testing::is_alone(where_a_block_is_left_it_is_told_what_was_executed) {
+            return;
+        }
+        let (thread, pool) = testing::recorded(testing::TRANSLATED);
+        // mov rax, [rdi]; add rsi, 8; mov [rsi], rax; ret
+        let accesses: [&[u8]; 4] =
+            [&[0x48, 0x8b, 0x07], &[0x48, 0x83, 0xc6, 8], &[0x48, 0x89, 0x06], &[0xc3]];
+        check(thread, &pool, &accesses);
+        // add rax, rbx; sub rcx, rdx; jmp rax
+        check(thread, &pool, &[&[0x48, 0x01, 0xd8], &[0x48, 0x29, 0xd1], &[0xff, 0xe0]]);
+        // In a function that is one event.
+        thread.calls.silent = 1;
+        check(thread, &pool, &accesses);
+    }
+
+    #[test]
+    fn a_repeated_instruction_that_is_half_done_tells_how_far_it_is() {
+        if !testing::is_alone(a_repeated_instruction_that_is_half_done_tells_how_far_it_is) {
+            return;
+        }
+        let (thread, pool) = testing::recorded(testing::TRANSLATED);
+        let live = thread.translation.live().expect("it is translated");
+        // rep movsb
+        let addr = testing::code(&[0xf3, 0xa4]);
+        let code = engine::code_for(thread, addr, false).expect("it is code");
+        assert!(thread.refill_flow(live, &pool));
+        let is_half_done =
+            |&rip: &u64| matches!(ENGINE.lock().place(rip), Place::At { repeated: Some(3), .. });
+        let rip = (code..code + BLOCK_BYTES).find(is_half_done).expect("its copy");
+        for (index, value) in (0..).zip([0x1000, 0x2000, 10]) {
+            live.set_open_value(&pool, index, value);
+        }
+        let mut leave_at = |rsi, rdi, rcx| {
+            let mut context = testing::context();
+            context.gregs = x86::Registers { rsi, rdi, rcx, rip, ..x86::Registers::default() };
+            assert!(enter(thread, &mut context) == SwitchResult::Native);
+            assert_eq!(context.gregs.rip, addr);
+            testing::written(thread, &pool)
+        };
+        // Nothing is moved yet.
+        let words = leave_at(0x1000, 0x2000, 10);
+        assert_eq!(Entries::new(&words).next_entry(), Some(Entry::Instructions(0)));
+        assert_eq!(words.len(), 1);
+        let words = leave_at(0x1004, 0x2004, 6);
+        let mut entries = Entries::new(&words[1..]);
+        assert!(matches!(entries.next_entry(), Some(Entry::Block(_))));
+        let values = entries.values(6).expect("three before and three after");
+        let values: Vec<u64> = values.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        assert_eq!(values, [0x1000, 0x2000, 10, 0x1004, 0x2004, 6]);
+        // The instruction is not executed, and its accesses count.
+        assert_eq!(entries.next_entry(), Some(Entry::Cut(0, true)));
+    }
+
+    #[test]
+    fn what_is_not_in_the_cache_is_the_programs_and_goes_on_there() {
+        if !testing::is_alone(what_is_not_in_the_cache_is_the_programs_and_goes_on_there) {
+            return;
+        }
+        let (thread, _) = testing::recorded(testing::TRANSLATED);
+        let live = thread.translation.live().expect("it is translated");
+        let addr = testing::code(&[0xc3]);
+        let mut context = testing::context();
+        context.gregs.rip = addr;
+        // A call that it made natively is over; one in the gate is not.
+        for (calling, after) in [(NATIVE_CALL, core::ptr::null_mut()), (GATE_CALL, GATE_CALL)] {
+            thread.translation.call = 7;
+            thread.system_call.calling.store(calling, Ordering::Relaxed);
+            assert!(enter(thread, &mut context) == SwitchResult::Native);
+            assert_eq!((context.gregs.rip, thread.translation.call), (addr, 0));
+            assert_eq!(thread.system_call.calling.load(Ordering::Relaxed), after);
+        }
+        testing::set_word(live, IN_GATE_AT, 1);
+        assert!(enter(thread, &mut context) == SwitchResult::Between && !has_state_at(thread, addr));
+        live.leave_gate();
+        assert!(has_state_at(thread, addr));
+        // One that runs natively stays where it is.
+        leave(thread, &mut context);
+        assert_eq!((context.gregs.rip, resume_address(thread, addr)), (addr, addr));
+        thread.translation.running = true;
+        leave(thread, &mut context);
+        let code = ENGINE.lock().known(addr, thread.mode()).expect("it was made");
+        assert_eq!((context.gregs.rip, resume_address(thread, addr)), (code, code));
+        // Where signals come from now on one after the other, they come there.
+        assert_eq!((thread.translation.resumed, thread.translation.run.at), (code, code));
+        // The call was made natively, or in the cache.
+        context.gregs.rip = addr;
+        assert_eq!(return_address(thread, &context), code);
+        thread.translation.call = code + 1;
+        assert_eq!(return_address(thread, &context), code + 1);
+        // What is ours is not translated.
+        PROCESS.text[0].store(addr, Ordering::Relaxed);
+        PROCESS.text[1].store(addr + 1, Ordering::Relaxed);
+        leave(thread, &mut context);
+        assert_eq!((context.gregs.rip, resume_address(thread, addr)), (addr, addr));
+    }
+}

@@ -244,3 +244,114 @@ impl x86::Environment for HeldAccesses<'_> {
         0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use AccessKind::{Load, Modify, Store};
+    use buffers::flow::{Entries, Entry};
+
+    use super::*;
+    use crate::state::settings::Settings;
+    use crate::testing;
+
+    #[test]
+    fn instructions_are_executed_for_the_program_or_run_in_the_cache() {
+        let thread = testing::thread();
+        // add [rdi], rax; syscall, which enters the kernel
+        let code = testing::code(&[0x48, 0x01, 0x07, 0x0f, 0x05]);
+        let mut memory = 40u64;
+        let mut context = testing::context();
+        (context.gregs.rdi, context.gregs.rax) = (&raw mut memory as u64, 2);
+        let native = 0x1234;
+        special(thread, &mut context, code, Some(native));
+        assert_eq!((memory, context.gregs.rip, context.gregs.rax), (42, code + 3, 2));
+        special(thread, &mut context, code + 3, Some(native));
+        assert_eq!(context.gregs.rip, native);
+        special(thread, &mut context, code + 3, None);
+        assert_eq!((memory, context.gregs.rip, context.gregs.rax), (42, code + 3, 2));
+    }
+
+    #[test]
+    fn elements_of_a_repeated_instruction_are_told_apart() {
+        // How many elements have begun after these accesses, and how many of the last one's are held.
+        let check = |repeated, accesses: &[AccessKind], expect: (u64, usize)| {
+            let nothing =
+                HeldAccess { addr: 0, len: 0, kind: AccessKind::Load, bytes: [0; MAX_LOOK], known: false };
+            let mut held = HeldAccesses {
+                thread: testing::thread(),
+                ip: 0,
+                recorded: false,
+                watched: Touched::new(),
+                before_it: x86::Registers::default(),
+                repeated,
+                list: [nothing; HELD],
+                count: 0,
+                begun: 0,
+            };
+            accesses.iter().for_each(|&kind| held.hold(Operand { addr: 0x1000, len: 1, kind }));
+            assert_eq!((held.begun, held.count), expect, "{accesses:?}");
+        };
+        // As movs, stos and cmps access memory.
+        check(true, &[Load, Store, Load, Store, Load], (3, 1));
+        check(true, &[Store, Store], (2, 1));
+        check(true, &[Load, Load, Load], (2, 1));
+        // All of another instruction's are made at once.
+        check(false, &[Load, Store, Load, Store], (1, 4));
+    }
+
+    /// What is recorded while an instruction is executed that stands at that address: kind, address and bytes of each access; and
+    /// how many instructions are counted.
+    fn recorded(
+        thread: &mut TracedThread,
+        pool: &buffers::Pool,
+        context: &mut UContext,
+        addr: u64,
+    ) -> (Vec<(AccessKind, u64, Vec<u8>)>, u64) {
+        let before = testing::written(thread, pool).len();
+        context.gregs.rip = addr;
+        // A repeated one may take several turns.
+        while context.gregs.rip == addr {
+            special(thread, context, addr, None);
+        }
+        let words = testing::written(thread, pool);
+        let mut entries = Entries::new(&words[before..]);
+        let mut counted = 0;
+        while let Some(entry) = entries.next_entry() {
+            counted += if let Entry::Instructions(count) = entry { count } else { 0 };
+        }
+        let data = testing::records(&words[before..]).into_iter().filter_map(|record| match record {
+            Record::Data { ip, addr: at, kind, size, bytes } => {
+                assert_eq!((ip, usize::from(size)), (VirtAddr(addr), bytes.len()));
+                Some((kind, at.0, bytes.to_vec()))
+            }
+            _ => None,
+        });
+        (data.collect(), counted)
+    }
+
+    #[test]
+    fn accesses_are_recorded_with_what_they_read_and_wrote() {
+        if !testing::is_alone(accesses_are_recorded_with_what_they_read_and_wrote) {
+            return;
+        }
+        let (thread, pool) = testing::recorded(Settings { data: true, ..testing::TRANSLATED });
+        // rep movsb; add [rdi], al
+        let code = testing::code(&[0xf3, 0xa4, 0x00, 0x07]);
+        let mut memory = *b"abcd";
+        let at = memory.as_mut_ptr() as u64;
+        let mut context = testing::context();
+        (context.gregs.rsi, context.gregs.rdi, context.gregs.rcx) = (at, at + 1, 2);
+        let (data, counted) = recorded(thread, &pool, &mut context, code);
+        // The second element loads what the first one has stored.
+        let a = || b"a".to_vec();
+        assert_eq!(data, [(Load, at, a()), (Store, at + 1, a()), (Load, at + 1, a()), (Store, at + 2, a())]);
+        assert_eq!((&memory, counted), (b"aaad", 1));
+        (context.gregs.rdi, context.gregs.rax) = (at + 3, 1);
+        let (data, counted) = recorded(thread, &pool, &mut context, code + 2);
+        assert_eq!((data, counted), (vec![(Modify, at + 3, b"e".to_vec())], 1));
+        // In a function that is one event nothing is.
+        thread.calls.silent = 1;
+        let (data, counted) = recorded(thread, &pool, &mut context, code + 2);
+        assert_eq!((&memory, data, counted), (b"aaaf", vec![], 0));
+    }
+}

@@ -156,3 +156,70 @@ pub(crate) fn code_for(thread: &mut TracedThread, addr: u64, indirect: bool) -> 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use buffers::Content;
+    use code_cache::Environment;
+
+    use super::*;
+    use crate::memory::pages::PAGE_BYTES;
+    use crate::testing;
+
+    #[test]
+    fn code_is_read_up_to_where_it_can_be_executed() {
+        let code = testing::code(&[0x90; PAGE_BYTES as usize]);
+        let around = Around { mode: Mode::Quiet };
+        let mut bytes = [0; 16];
+        assert_eq!((around.read(code, &mut bytes), bytes), (16, [0x90; 16]));
+        bytes.fill(0);
+        assert_eq!(around.read(code + PAGE_BYTES - 3, &mut bytes), 3);
+        assert_eq!(bytes[..4], [0x90, 0x90, 0x90, 0]);
+        assert_eq!(around.read(code + PAGE_BYTES, &mut bytes), 0);
+        // It can be read, but not executed.
+        let data = [0x90u8; 16];
+        assert_eq!(around.read(data.as_ptr() as u64, &mut bytes), 0);
+    }
+
+    /// Bytes of definitions that were written for a process.
+    fn defined(process: u32) -> usize {
+        let pool = PROCESS.pool().expect("it is recorded");
+        let is_one = |buffer: &buffers::Buffer| {
+            buffer.is_owned_by(process) && buffer.header().content() == Content::Definitions
+        };
+        pool.buffers().filter(is_one).map(|buffer| buffer.header().filled()).sum()
+    }
+
+    #[test]
+    fn code_is_made_once_for_each_kind_and_defined_where_it_records() {
+        if !testing::is_alone(code_is_made_once_for_each_kind_and_defined_where_it_records) {
+            return;
+        }
+        let (thread, _) = testing::recorded(testing::TRANSLATED);
+        // mov rax, [rdi]; ret
+        let addr = testing::code(&[0x48, 0x8b, 0x07, 0xc3]);
+        PROCESS.recording.store(false, Ordering::Relaxed);
+        let quiet = code_for(thread, addr, false).expect("it is code");
+        assert!(ENGINE.lock().contains(quiet) && !ENGINE.lock().contains(addr));
+        assert_eq!(defined(thread.process), 0);
+        PROCESS.recording.store(true, Ordering::Relaxed);
+        let recorded = code_for(thread, addr, false).expect("it is code");
+        assert_ne!(recorded, quiet);
+        let bytes = defined(thread.process);
+        assert!(bytes > 0);
+        // Nothing is made again, whoever asks: not even for an indirect branch, or for what the cache has.
+        for other in [&mut *thread, testing::thread()] {
+            let all = [(addr, false), (addr, true), (recorded, false)];
+            assert_eq!(all.map(|(addr, indirect)| code_for(other, addr, indirect)), [Some(recorded); 3]);
+        }
+        assert_eq!((defined(thread.process), ENGINE.lock().translated().blocks), (bytes, 2));
+        // The processor faults there.
+        assert_eq!(code_for(thread, addr + PAGE_BYTES, false), None);
+        // In a child they go into a buffer of its own.
+        forget_definitions();
+        PROCESS.number.store(1, Ordering::Relaxed);
+        code_for(thread, addr + 3, false).expect("it is code");
+        assert_eq!(defined(thread.process), bytes);
+        assert!(defined(1) > 0);
+    }
+}

@@ -103,3 +103,103 @@ pub(crate) unsafe fn forget_all() {
         mapped.store(false, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use buffers::Pool;
+    use tracee::maps;
+
+    use super::*;
+    use crate::emit::work::Work;
+    use crate::testing;
+
+    /// What is told of the work, by name.
+    fn told(thread: &mut TracedThread, pool: &Pool) -> BTreeMap<String, u64> {
+        let before = testing::written(thread, pool).len();
+        tell_work(thread);
+        let words = testing::written(thread, pool);
+        let counts = testing::records(&words[before..]).into_iter().filter_map(|record| match record {
+            Record::Counter { count, name, .. } => Some((String::from_utf8_lossy(name).into_owned(), count)),
+            _ => None,
+        });
+        counts.collect()
+    }
+
+    #[test]
+    fn work_is_told_by_its_name_and_forgotten_in_a_child() {
+        if !testing::is_alone(work_is_told_by_its_name_and_forgotten_in_a_child) {
+            return;
+        }
+        let (thread, pool) = testing::recorded(testing::TRANSLATED);
+        // From here on all goes into one buffer, which is counted.
+        thread.emit(&Record::ThreadBase { addr: VirtAddr(0) });
+        // mov rax, [rdi]; ret
+        let addr = testing::code(&[0x48, 0x8b, 0x07, 0xc3]);
+        engine::code_for(thread, addr, false).expect("it is code");
+        Work::Traps.add(2);
+        Work::TranslationNs.add(3);
+        Work::WaitNs.add(5);
+        Work::Paths.add(7);
+        // Of all threads, and also of one that has nothing to tell itself.
+        testing::thread().work.exits.add(11);
+        thread.work.exits.add(13);
+        thread.work.lookups.add(17);
+        let mut counts = told(thread, &pool);
+        let cache = counts.remove("bytes of the code cache").expect("it is told");
+        assert!(cache > 0);
+        let expect = [
+            ("blocks translated", 1),
+            ("buffers", 1),
+            ("bytes of code translated", 4),
+            ("exits of the cache", 24),
+            ("instructions left to the tracer", 2),
+            ("long paths", 7),
+            ("nanoseconds of translating", 3),
+            ("nanoseconds of waiting for the recorder", 5),
+            ("targets not found by look-up", 17),
+        ];
+        let expect: BTreeMap<String, u64> = expect.map(|(name, count)| (name.to_owned(), count)).into();
+        assert_eq!(counts, expect);
+        forget_work();
+        let mut counts = told(thread, &pool);
+        // The code is still there.
+        assert_eq!(counts.remove("bytes of the code cache"), Some(cache));
+        assert_eq!((counts.len(), counts.values().sum::<u64>()), (9, 0));
+        // One that runs natively has nothing to tell.
+        let other = testing::thread();
+        tell_work(other);
+        assert!(!other.writer.submit(&pool));
+    }
+
+    #[test]
+    fn a_process_that_was_left_can_be_translated_again() {
+        if !testing::is_alone(a_process_that_was_left_can_be_translated_again) {
+            return;
+        }
+        let (thread, _) = testing::recorded(testing::TRANSLATED);
+        let addr = testing::code(&[0xc3]);
+        let is_mapped = |addr: u64| {
+            let mut is_there = false;
+            assert!(maps::each(|mapping| is_there |= (mapping.start..mapping.end).contains(&addr)));
+            is_there
+        };
+        for _ in 0..2 {
+            let code = engine::code_for(thread, addr, false).expect("it is code");
+            // The code for the address is new: of what was forgotten nothing is known.
+            assert!(ENGINE.lock().contains(code));
+            thread.emit(&Record::ThreadBase { addr: VirtAddr(0) });
+            let windows = WINDOWS.load(Ordering::Relaxed);
+            assert!(is_mapped(windows) && is_mapped(code));
+            assert!(MAPPED.iter().any(|mapped| mapped.load(Ordering::Relaxed)));
+            translated_thread::end_running(thread);
+            // SAFETY: nobody is in the cache.
+            unsafe { forget_all() };
+            assert!(!is_mapped(windows) && !is_mapped(code) && !ENGINE.lock().contains(code));
+            assert!(MAPPED.iter().all(|mapped| !mapped.load(Ordering::Relaxed)));
+            assert_eq!(WINDOWS.load(Ordering::Relaxed), 0);
+            assert!(prepare(thread));
+        }
+    }
+}

@@ -154,3 +154,82 @@ fn keep_state(room: &mut StateRoom, state: FrameState, lower: &[u8; gate::VECTOR
     }
     state.write(&mut room.0);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    /// What the kernel kept of the thread in a signal's frame.
+    static KEPT: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+    extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the context that the kernel gives to a handler.
+        let context = unsafe { &*context.cast::<UContext>() };
+        learn(context);
+        // SAFETY: the kernel's address.
+        if let Some(FrameState { parts, bytes }) = unsafe { FrameState::of(context.fpstate) } {
+            KEPT[0].store(parts, Ordering::Relaxed);
+            KEPT[1].store(bytes.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// What the kernel keeps of this thread.
+    fn kept() -> FrameState {
+        // SAFETY: zeros are a structure; the handler is for a signal that nobody else in this process uses.
+        unsafe {
+            let mut action: libc::sigaction = core::mem::zeroed();
+            action.sa_sigaction = on_signal as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            assert_eq!(libc::sigaction(libc::SIGUSR1, &raw const action, core::ptr::null_mut()), 0);
+            assert_eq!(libc::raise(libc::SIGUSR1), 0);
+        }
+        let [parts, bytes] = KEPT.each_ref().map(|word| word.load(Ordering::Relaxed));
+        assert_ne!(parts, 0, "the kernel uses xsave");
+        FrameState { parts, bytes: bytes as u32 }
+    }
+
+    #[test]
+    fn the_state_is_kept_as_the_kernel_keeps_it() {
+        // A frame is not learned from that says nothing, whose state has no place here, or that has tiles.
+        let mut bytes = [0u64; 1024];
+        let mut context = testing::context();
+        learn(&context);
+        context.fpstate = bytes.as_mut_ptr() as u64;
+        // SAFETY: the words as bytes.
+        let room = unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast::<u8>(), 8192) };
+        for (parts, bytes) in [(1, 832), (SSE | 1 << 18, 832), (7, ROOM_BYTES as u32 - 3)] {
+            FrameState { parts, bytes }.write(room);
+            learn(&context);
+            assert!(!is_possible(), "{parts:#x} {bytes}");
+        }
+        let state = kept();
+        assert_eq!(is_possible(), state.parts & TILES == 0);
+        let mut room = Box::new(StateRoom([0; ROOM_BYTES]));
+        let lower: [u8; gate::VECTOR_BYTES] = core::array::from_fn(|at| at as u8);
+        keep_state(&mut room, state, &lower);
+        // SAFETY: the state has just been kept there.
+        assert_eq!(unsafe { FrameState::of(room.0.as_ptr() as u64) }, Some(state));
+        // The processor takes the lower halves from there.
+        let mut taken = [0u8; gate::VECTOR_BYTES];
+        // SAFETY: a state in the standard form. All vector registers are named as clobbered, and the control word is as it was.
+        unsafe {
+            asm!(
+                "xrstor64 [{room}]",
+                ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+                "movups [{taken} + 16 * \\n], xmm\\n",
+                ".endr",
+                room = in(reg) room.0.as_ptr(),
+                taken = in(reg) taken.as_mut_ptr(),
+                in("eax") SSE as u32,
+                in("edx") 0,
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                options(nostack),
+            );
+        }
+        assert_eq!(taken, lower);
+    }
+}

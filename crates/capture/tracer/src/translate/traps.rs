@@ -177,3 +177,112 @@ fn take_over(thread: &mut TracedThread, context: &mut UContext) -> bool {
     context::leave(thread, context);
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use buffers::flow::IN_GATE_AT;
+
+    use super::*;
+    use crate::registers::TRAP_BRKPT;
+    use crate::testing;
+    use crate::translate::engine;
+
+    fn trap(code: i32) -> SigInfo {
+        SigInfo::fault(libc::SIGTRAP, code, 0)
+    }
+
+    #[test]
+    fn a_trap_that_somebody_has_sent_is_the_programs() {
+        let thread = testing::thread();
+        let mut context = testing::context();
+        for code in [libc::SI_USER, libc::SI_TKILL, libc::SI_QUEUE, KICK + 1] {
+            assert!(!on_trap(thread, &trap(code), &mut context));
+        }
+        // By page protection nobody is kicked.
+        assert!(!on_trap(thread, &trap(KICK), &mut context));
+        thread.translation.live = testing::live();
+        // Also while the thread steps: it is none of the steps.
+        for stepping in [false, true] {
+            thread.translation.stepping = stepping;
+            for code in [libc::SI_USER, libc::SI_TKILL, libc::SI_QUEUE, KICK + 1] {
+                assert!(!on_trap(thread, &trap(code), &mut context));
+            }
+        }
+        assert!(!thread.translation.kicked && thread.translation.stepping);
+    }
+
+    #[test]
+    fn a_kick_waits_for_the_end_of_a_handler() {
+        let thread = testing::thread();
+        thread.translation.live = testing::live();
+        let mut context = testing::context();
+        // Its first moment is not over.
+        assert!(on_trap(thread, &trap(KICK), &mut context) && thread.translation.kicked);
+        thread.settled = true;
+        end_handler(thread, &mut context);
+        assert!(!thread.translation.kicked);
+        // It comes on top of a handler.
+        context.gregs.rsp = thread.signals.handler_stack.sp + 0x1000;
+        assert!(on_trap(thread, &trap(KICK), &mut context) && thread.translation.kicked);
+        // Steps end where it is to be, and so does what a kick is for.
+        thread.translation.stepping = true;
+        end_handler(thread, &mut context);
+        assert!(thread.translation.kicked);
+        thread.translation.kicked = false;
+        assert!(on_trap(thread, &trap(KICK), &mut context) && !thread.translation.kicked);
+    }
+
+    #[test]
+    fn steps_in_the_gate_wait_for_the_flags_that_it_loads() {
+        let gate = gate::memtap_gate as *const () as u64;
+        let loaded = (gate..gate + 4096).find(|&rip| gate::is_after_gate(rip)).expect("it loads them");
+        let thread = testing::thread();
+        thread.translation.live = testing::live();
+        thread.translation.stepping = true;
+        for (rip, is_stepped) in [(gate, false), (loaded - 1, false), (loaded, true)] {
+            let mut context = testing::context();
+            (context.gregs.rip, context.gregs.rflags) = (rip, 0x202 | TRAP_FLAG);
+            assert!(on_trap(thread, &trap(TRAP_TRACE), &mut context));
+            assert_eq!(context.gregs.rflags & TRAP_FLAG != 0, is_stepped);
+            assert!(thread.translation.stepping);
+        }
+    }
+
+    #[test]
+    fn a_trap_in_the_cache_is_the_instruction_that_it_stands_for() {
+        if !testing::is_alone(a_trap_in_the_cache_is_the_instruction_that_it_stands_for) {
+            return;
+        }
+        let (thread, _) = testing::recorded(testing::TRANSLATED);
+        thread.translation.running = true;
+        // mov rax, gs:[rdi]; the base of gs is the tracer's, and is zero for the program.
+        let addr = testing::code(&[0x65, 0x48, 0x8b, 0x07, 0xc3]);
+        let code = engine::code_for(thread, addr, false).expect("it is code");
+        let is_after = |&rip: &u64| ENGINE.lock().trap(rip).is_some();
+        let after = (code..code + 1024).find(is_after).expect("a trap");
+        let memory = 42u64;
+        let mut come = |why, stepping| {
+            let mut context = testing::context();
+            (context.gregs.rip, context.gregs.rdi) = (after, &raw const memory as u64);
+            (thread.translation.stepping, thread.translation.step_mask) = (stepping, 5);
+            let is_ours = on_trap(thread, &trap(why), &mut context);
+            let next = ENGINE.lock().known(addr + 4, thread.mode());
+            (is_ours, context.gregs.rax, next == Some(context.gregs.rip), thread.translation.stepping)
+        };
+        // The kernel says so of a trap instruction.
+        assert_eq!(come(libc::SI_KERNEL, false), (true, 42, true, false));
+        // Steps to the next instruction end there.
+        assert_eq!(come(libc::SI_KERNEL, true), (true, 42, true, false));
+        assert_eq!(come(TRAP_BRKPT, false), (true, 42, true, false));
+        // A step that ends right after the trap has not executed that.
+        let (is_ours, loaded, ..) = come(TRAP_TRACE, true);
+        assert_eq!((is_ours, loaded), (true, 0));
+        // Nor is it one while the thread is in the gate, where the lock may be held.
+        let live = thread.translation.live().expect("it is translated");
+        testing::set_word(live, IN_GATE_AT, 1);
+        let mut context = testing::context();
+        (context.gregs.rip, thread.translation.stepping) = (after, true);
+        assert!(on_trap(thread, &trap(TRAP_TRACE), &mut context));
+        assert_eq!((context.gregs.rip, thread.translation.stepping), (after, true));
+    }
+}
