@@ -155,7 +155,8 @@ fn build(source: &Path, header: &Header, flags: &[&str]) -> PathBuf {
     let shared = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
     let text =
         shared(source.to_path_buf()) + &shared(programs.join("access.h")) + &shared(include.join("memtap.h"));
-    let key = hash(&[compiler, &line.join(" "), &text]);
+    // The path too: it is in the debug information, and a target directory may have been moved.
+    let key = hash(&[compiler, &line.join(" "), &source.display().to_string(), &text]);
     let name = source.file_stem().and_then(|n| n.to_str()).expect("a name in ASCII");
     // The binary keeps the source's name: reports and forged names of Rust contain it.
     let dir = bin_dir().join("e2e-programs").join(format!("{key:016x}"));
