@@ -125,9 +125,9 @@ pub(crate) fn run_command(command: &[&str], profile: &str) -> Result<Outcome> {
     }
 }
 
-/// Where `.config/nextest.toml` has it written.
+/// Where `.config/nextest.toml` has it written: below the repository's own `target`, wherever cargo builds.
 fn report(profile: &str) -> PathBuf {
-    shell::target_dir().join("nextest").join(profile).join("junit.xml")
+    shell::repository().join("target/nextest").join(profile).join("junit.xml")
 }
 
 fn parse(report: &str) -> Result<Vec<Test>> {
