@@ -3,7 +3,7 @@
 //! The code is read from the files that the processes mapped, so instructions elsewhere (made at run time, in the vdso) are not known;
 //! their number is told, as is that of functions that are one event (malloc), whose instructions were only counted.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use memref::{Access, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
@@ -137,7 +137,7 @@ struct FollowedThread {
 pub struct InstructionFeed<S> {
     sink: S,
     trace: Trace,
-    blocks: Rc<[BlockEntry]>,
+    blocks: Arc<[BlockEntry]>,
     code: DecodedCode,
     threads: FxHashMap<ThreadId, FollowedThread>,
     unknown: UnknownInstructions,

@@ -3,7 +3,7 @@
 mod executed;
 mod instructions;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use memref::ThreadId;
 use trace_format::control_flow::{self, BlockEntry, FlowEntry};
@@ -29,7 +29,7 @@ pub struct Entered {
 ///
 /// # Errors
 /// Where the trace can't be read.
-pub fn blocks(trace: &Trace) -> Result<Rc<[BlockEntry]>, Error> {
+pub fn blocks(trace: &Trace) -> Result<Arc<[BlockEntry]>, Error> {
     Ok(control_flow::blocks(trace)?.into())
 }
 
@@ -37,7 +37,7 @@ pub fn blocks(trace: &Trace) -> Result<Rc<[BlockEntry]>, Error> {
 #[derive(Debug)]
 pub struct Flow {
     cursor: Option<TypedCursor>,
-    blocks: Rc<[BlockEntry]>,
+    blocks: Arc<[BlockEntry]>,
     /// Entries of the present frame, and how many of them are passed.
     entries: Vec<Entered>,
     passed: usize,
@@ -45,7 +45,7 @@ pub struct Flow {
 
 impl Flow {
     /// That thread's, with the trace's [`blocks()`].
-    pub fn of(trace: &Trace, thread: ThreadId, blocks: &Rc<[BlockEntry]>) -> Self {
+    pub fn of(trace: &Trace, thread: ThreadId, blocks: &Arc<[BlockEntry]>) -> Self {
         let cursor = trace.typed(StreamKind::Flow, Some(thread));
         Self { cursor, blocks: blocks.clone(), entries: Vec::new(), passed: 0 }
     }

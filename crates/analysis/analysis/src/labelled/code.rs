@@ -1,6 +1,6 @@
 //! The program's instructions, decoded from the files that it ran: where each leads, and whether it accesses memory.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use memref::{AccessKind, VirtAddr};
 use rustc_hash::FxHashMap;
@@ -68,7 +68,7 @@ struct RecentCode {
 /// The code of one process.
 pub(crate) struct ProgramCode {
     known: FxHashMap<VirtAddr, Option<u32>>,
-    all: Vec<Rc<KnownInstruction>>,
+    all: Vec<Arc<KnownInstruction>>,
     /// The instructions that ran lately, each in the one place where it can be, so that most need one look. The index of an empty
     /// place is none's.
     recent: Box<[RecentCode]>,
@@ -97,17 +97,17 @@ impl std::fmt::Debug for ProgramCode {
 impl ProgramCode {
     /// The instruction at an address; `None` where there is no file with it.
     #[inline]
-    pub(crate) fn at(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<Rc<KnownInstruction>> {
+    pub(crate) fn at(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<Arc<KnownInstruction>> {
         let place = (ip.0 ^ ip.0 >> 13) as usize % RECENT;
         let recent = self.recent[place];
         if recent.ip == ip
             && let Some(known) = self.all.get(recent.index as usize)
         {
-            return Some(Rc::clone(known));
+            return Some(Arc::clone(known));
         }
         let index = self.find(resolver, ip)?;
         self.recent[place] = RecentCode { ip, index };
-        self.all.get(index as usize).map(Rc::clone)
+        self.all.get(index as usize).map(Arc::clone)
     }
 
     fn find(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<u32> {
@@ -116,7 +116,7 @@ impl ProgramCode {
             None => {
                 let decoded = self.decode(resolver, ip);
                 let index = decoded.map(|decoded| {
-                    self.all.push(Rc::new(decoded));
+                    self.all.push(Arc::new(decoded));
                     self.all.len() as u32 - 1
                 });
                 self.known.insert(ip, index);

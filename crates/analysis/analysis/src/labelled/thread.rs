@@ -1,6 +1,6 @@
 //! A thread whose registers may have labels: where it is, and what it executed between two accesses.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use memref::{Access, ThreadId, VirtAddr};
 use symbols::Resolver;
@@ -39,7 +39,7 @@ pub(crate) struct LastAccess {
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedFlow {
     trace: Trace,
-    blocks: Rc<[BlockEntry]>,
+    blocks: Arc<[BlockEntry]>,
 }
 
 impl RecordedFlow {

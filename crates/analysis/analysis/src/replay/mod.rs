@@ -9,6 +9,7 @@
 
 mod births;
 mod divided;
+mod in_context;
 mod processes;
 
 use std::cmp::Reverse;

@@ -23,7 +23,6 @@
 mod context;
 mod distinct;
 mod entry;
-mod in_context;
 mod names;
 mod passing;
 mod place;

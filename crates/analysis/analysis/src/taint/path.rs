@@ -4,7 +4,7 @@
 //! are left that have the right number of instructions, none of which accesses memory: mostly one. Where several are,
 //! all of them are followed.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use memref::VirtAddr;
 use rustc_hash::FxHashMap;
@@ -34,7 +34,7 @@ pub(super) type Way = Vec<VirtAddr>;
 /// A way, ready to be executed.
 #[derive(Clone, Debug)]
 pub(super) struct KnownWay {
-    pub(super) instructions: Vec<Rc<KnownInstruction>>,
+    pub(super) instructions: Vec<Arc<KnownInstruction>>,
     /// The registers of all of them.
     pub(super) registers: RegisterSet,
 }

@@ -64,7 +64,7 @@ pub(crate) fn print_all(session: &Session, out: Out) -> Result<()> {
 fn print(session: &Session, args: &Args, suppressions: &[Suppression], mut out: Out) -> Result<bool> {
     let mut errors = MemoryErrors::new(session)?;
     let mut stacks = Stacks::new(session);
-    let mut resolvers = session.replay_in_context(&Default::default(), None, &mut stacks, &mut errors)?;
+    let mut resolvers = session.replay_in_context(&mut stacks, &mut errors)?;
     let missing = errors.missing;
     let mut found = errors.errors(session, &mut stacks, &mut resolvers)?;
     let before = found.len();
