@@ -139,11 +139,17 @@ enum WholeVariable {
 /// Numbers of types.
 #[derive(Debug)]
 pub(crate) struct Types {
+    numbers: TypeNumbers,
+    /// Where stacks were recorded.
+    locals: Option<Locals>,
+}
+
+/// What is known of types, without the stacks.
+#[derive(Debug)]
+pub(super) struct TypeNumbers {
     things: Numbered<TypeThing>,
     of_variable: Vec<Option<u32>>,
     types: Arc<HeapTypes>,
-    /// Where stacks were recorded.
-    locals: Option<Locals>,
     /// By the number of the local variable.
     of_local: Vec<Option<u32>>,
 }
@@ -394,10 +400,37 @@ impl Fields {
     }
 }
 
-impl Types {
+impl TypeNumbers {
+    fn new(types: Arc<HeapTypes>) -> Self {
+        Self { things: Numbered::default(), of_variable: Vec::new(), types, of_local: Vec::new() }
+    }
+
+    /// The number of a variable whose accesses all have its type; of a block that several types share they have not.
     #[inline]
-    fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
-        if let Some(local) = self.locals.as_mut().and_then(|locals| locals.local(at, access)) {
+    fn whole(&mut self, resolver: &mut Resolver, variable: VariableId, addr: VirtAddr) -> Option<u32> {
+        if let Some(number) = *slot(&mut self.of_variable, variable.0) {
+            return Some(number);
+        }
+        if self.types.pool_of(variable).is_some() {
+            return None;
+        }
+        let thing = match self.types.type_of(variable) {
+            Some(type_) => TypeThing::Blocks(type_),
+            None => match resolver.type_of(addr) {
+                Some(layout) if !layout.innermost().name.is_empty() => {
+                    TypeThing::Static(variable, Arc::clone(&layout.innermost().name))
+                }
+                _ => TypeThing::Untyped(variable),
+            },
+        };
+        let number = self.things.number(thing);
+        *slot(&mut self.of_variable, variable.0) = Some(number);
+        Some(number)
+    }
+
+    #[inline]
+    fn number(&mut self, at: &mut Moment<'_>, local: Option<AccessedLocal>, access: &Access) -> u32 {
+        if let Some(local) = local {
             let known = slot(&mut self.of_local, local.number);
             if let Some(number) = *known {
                 return number;
@@ -411,27 +444,81 @@ impl Types {
             return *known.insert(self.things.number(thing));
         }
         let variable = at.resolver.resolve_data(access.addr).variable;
-        if let Some(number) = *slot(&mut self.of_variable, variable.0) {
+        if let Some(number) = self.whole(at.resolver, variable, access.addr) {
             return number;
         }
-        if self.types.pool_of(variable).is_some() {
-            let place = self.types.place(at.resolver, variable, access);
-            let thing = place.map_or(TypeThing::Untyped(variable), |place| TypeThing::Blocks(place.type_));
-            return self.things.number(thing);
+        let place = self.types.place(at.resolver, variable, access);
+        let thing = place.map_or(TypeThing::Untyped(variable), |place| TypeThing::Blocks(place.type_));
+        self.things.number(thing)
+    }
+
+    /// Sorts numbers by what they stand for, whichever access was first: blocks, static and local variables, what has no type. The first
+    /// one of a row is what its region and module are taken from.
+    fn sort(&self, session: &Session, numbers: &mut Vec<u32>) {
+        let names = session.names();
+        let (mut blocks, mut locals) = (Vec::new(), Vec::new());
+        let (mut statics, mut untyped) = (FxHashMap::default(), FxHashMap::default());
+        for &number in &*numbers {
+            match self.things.get(number) {
+                Some(TypeThing::Static(variable, _)) => _ = statics.insert(variable.0, number),
+                Some(TypeThing::Untyped(variable)) => _ = untyped.insert(variable.0, number),
+                Some(TypeThing::Local(function, id, _)) => locals.push((*function, *id, number)),
+                Some(TypeThing::Blocks(type_)) => blocks.push((*type_, number)),
+                None => {}
+            }
         }
-        // Of a block, all accesses have its type, whatever the first one is.
-        let thing = match self.types.type_of(variable) {
-            Some(type_) => TypeThing::Blocks(type_),
-            None => match at.resolver.type_of(access.addr) {
-                Some(layout) if !layout.innermost().name.is_empty() => {
-                    TypeThing::Static(variable, Arc::clone(&layout.innermost().name))
-                }
-                _ => TypeThing::Untyped(variable),
-            },
+        blocks.sort_unstable();
+        locals.sort_by_cached_key(|(function, id, _)| {
+            let local = names.local(*function, *id);
+            let (name, offset) = local.map(|local| (local.name.to_string(), local.offset)).unwrap_or_default();
+            (names.function_module(*function), names.function(*function), offset, name)
+        });
+        let in_order = |of_variable: FxHashMap<u32, u32>| {
+            let mut variables: Vec<u32> = of_variable.keys().copied().collect();
+            names.sort_variables(&mut variables);
+            variables.into_iter().filter_map(move |variable| of_variable.get(&variable).copied())
         };
-        let number = self.things.number(thing);
-        *slot(&mut self.of_variable, variable.0) = Some(number);
-        number
+        *numbers = blocks.into_iter().map(|(_, number)| number).collect();
+        numbers.extend(in_order(statics));
+        numbers.extend(locals.into_iter().map(|(.., number)| number));
+        numbers.extend(in_order(untyped));
+    }
+}
+
+impl StepNumbers for (&mut TypeNumbers, &mut LocalPlaces) {
+    const BY_STACK: bool = true;
+
+    fn whole(&mut self, resolver: &mut Resolver, variable: VariableId, addr: VirtAddr) -> Option<u32> {
+        self.0.whole(resolver, variable, addr)
+    }
+
+    fn each(
+        &mut self,
+        stacks: &Stacks,
+        at: &mut Moment<'_>,
+        code: CodeId,
+        access: &Access,
+        numbers: &mut Vec<u32>,
+    ) {
+        let (types, places) = self;
+        let local = places.local_at(stacks, at, code, access.addr);
+        numbers.push(types.number(at, local, access));
+    }
+
+    fn is_stack(&mut self, resolver: &Resolver, variable: VariableId) -> bool {
+        self.1.is_stack(resolver, variable)
+    }
+
+    fn note_thread(&mut self, stack: VariableId, thread: ThreadId) {
+        self.1.note_thread(stack, thread);
+    }
+}
+
+impl Types {
+    #[inline]
+    fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
+        let local = self.locals.as_mut().and_then(|locals| locals.local(at, access));
+        self.numbers.number(at, local, access)
     }
 }
 
@@ -451,11 +538,8 @@ impl Numbering {
                 last: Vec::new(),
             })),
             By::Type => Self::Type(Box::new(Types {
-                things: Numbered::default(),
-                of_variable: Vec::new(),
-                types: session.heap_types()?,
+                numbers: TypeNumbers::new(session.heap_types()?),
                 locals: Locals::of(session),
-                of_local: Vec::new(),
             })),
             By::Page => Self::Page(Numbered::default()),
             By::Thread => Self::Thread(Threads::default()),
@@ -512,7 +596,7 @@ impl Numbering {
         match self {
             Self::Local(_) => true,
             Self::Field(fields) => fields.locals.is_some(),
-            // The first of the variables of a type that is met stands for its row: that depends on the order.
+            Self::Type(types) => types.locals.is_some(),
             _ => false,
         }
     }
@@ -529,6 +613,10 @@ impl Numbering {
             Self::Local(locals) => groups.add(&mut locals.stacks, &mut locals.places, at, executed, sums),
             Self::Field(fields) => {
                 let Fields { numbers, locals: Some(locals), .. } = &mut **fields else { return };
+                groups.add(&mut locals.stacks, &mut (numbers, &mut locals.places), at, executed, sums);
+            }
+            Self::Type(types) => {
+                let Types { numbers, locals: Some(locals) } = &mut **types else { return };
                 groups.add(&mut locals.stacks, &mut (numbers, &mut locals.places), at, executed, sums);
             }
             _ => {}
@@ -559,11 +647,8 @@ impl Numbering {
                 last: Vec::new(),
             })),
             Self::Type(types) => Self::Type(Box::new(Types {
-                things: Numbered::default(),
-                of_variable: Vec::new(),
-                types: Arc::clone(&types.types),
+                numbers: TypeNumbers::new(Arc::clone(&types.numbers.types)),
                 locals: types.locals.as_ref().map(|_| Locals::of_worker(session)),
-                of_local: Vec::new(),
             })),
             Self::Code => Self::Code,
             Self::Page(_) => Self::Page(Numbered::default()),
@@ -577,7 +662,7 @@ impl Numbering {
         match self {
             Self::Local(locals) => locals.places.things.len(),
             Self::Field(fields) => fields.numbers.things.len(),
-            Self::Type(types) => types.things.len(),
+            Self::Type(types) => types.numbers.things.len(),
             Self::Page(pages) => pages.len(),
             _ => 0,
         }
@@ -593,16 +678,20 @@ impl Numbering {
             (Self::Field(own), Self::Field(other)) => {
                 own.numbers.things.join(other.numbers.things.range(things)).collect()
             }
-            (Self::Type(own), Self::Type(other)) => own.things.join(other.things.range(things)).collect(),
+            (Self::Type(own), Self::Type(other)) => {
+                own.numbers.things.join(other.numbers.things.range(things)).collect()
+            }
             (Self::Page(own), Self::Page(other)) => own.join(other.range(things)).collect(),
             _ => Vec::new(),
         }
     }
 
     /// Sorts its numbers, which are in their own order: whichever worker was first in numbering something, it comes to the same place.
-    pub(super) fn sort(&self, session: &Session, numbers: &mut [u32]) {
-        if let Self::Variable | Self::Block(_) = self {
-            session.names().sort_variables(numbers);
+    pub(super) fn sort(&self, session: &Session, numbers: &mut Vec<u32>) {
+        match self {
+            Self::Variable | Self::Block(_) => session.names().sort_variables(numbers),
+            Self::Type(types) => types.numbers.sort(session, numbers),
+            _ => {}
         }
     }
 
@@ -653,7 +742,7 @@ impl Numbering {
 
     pub(super) fn type_(&self, number: u32) -> Option<(TypeThing, &HeapTypes)> {
         let Self::Type(types) = self else { return None };
-        Some((types.things.get(number)?.clone(), &types.types))
+        Some((types.numbers.things.get(number)?.clone(), &types.numbers.types))
     }
 
     pub(super) fn page(&self, number: u32) -> Option<(ProcessId, VirtAddr)> {
