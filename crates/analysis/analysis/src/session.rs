@@ -11,7 +11,8 @@ use memref::{Event, GapReason, ProcessId, RegionEvent};
 use symbols::{BuildId, ModuleStore, Names, Resolver, SearchPath};
 use trace_format::{Batch, Filter, KindSet, Trace};
 
-use crate::Error;
+use crate::{Error, Owner};
+use crate::machine::Machine;
 
 /// A trace, the files that its processes mapped, and the names found so far.
 #[derive(Clone, Debug)]
@@ -176,6 +177,17 @@ impl Session {
             all.push(made.clone());
             made
         }))
+    }
+
+    /// Whether any file that a process mapped, other than memtap's own, has debug information. Without it nothing has a type, and no access
+    /// need be read to know. Of a machine the programs are not known before its trace was read, so it may have.
+    pub fn may_have_types(&self) -> bool {
+        let has_types = |event: &RegionEvent<String>| {
+            self.store.mapped_by(event).is_some_and(|module| {
+                module.has_debug_info() && Owner::of_module(module.name()) != Owner::Memtap
+            })
+        };
+        Machine::of(self).is_some() || self.regions.iter().any(has_types)
     }
 
     /// A resolver that knows nothing yet.

@@ -6,6 +6,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use memref::{RegionChange, RegionEvent, RegionKind};
+
 use crate::{BuildId, Error, Module, SearchPath};
 
 #[derive(Debug, Default)]
@@ -44,6 +46,13 @@ impl ModuleStore {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.called.insert(path.to_owned(), name.to_owned());
         inner.modules.remove(path);
+    }
+
+    /// The module that an event maps a part of, if any: what is executed, or begins with its headers.
+    pub fn mapped_by(&self, event: &RegionEvent<String>) -> Option<Arc<Module>> {
+        let is_file = event.change == RegionChange::Map && event.name.starts_with('/') && event.len != 0;
+        let is_data = event.kind == RegionKind::File && event.rights & 4 == 0 && event.file_offset != 0;
+        if is_file && !is_data { self.get(&event.name) } else { None }
     }
 
     /// The module of a mapped file, by its name among the mappings; `None` if the file is there and is no module.

@@ -61,8 +61,9 @@ pub struct MemoryErrors {
     operators: CalledOperators,
     /// The block that each thread allocated last.
     newest: FxHashMap<ThreadId, BlockId>,
-    /// What the accesses say of the blocks' types: most programs have a finding, which would take a second replay.
-    votes: BlockTypes,
+    /// What the accesses say of the blocks' types, where anything can have one: most programs have a finding, which would take a second
+    /// replay.
+    votes: Option<BlockTypes>,
     /// Where control flow was recorded.
     unwritten: Option<UnwrittenBytes>,
     /// Where values were recorded.
@@ -103,7 +104,7 @@ impl MemoryErrors {
             copies: OverlappingCopies::default(),
             operators: CalledOperators::default(),
             newest: FxHashMap::default(),
-            votes: BlockTypes::default(),
+            votes: session.may_have_types().then(BlockTypes::default),
             pointers: values.map(|values| Pointers { values, words: PointerWords::default() }),
             unwritten: RecordedFlow::of(session)?.map(UnwrittenBytes::new),
             lost: LostThreads::default(),
@@ -706,7 +707,9 @@ fn is_linker(resolver: &mut Resolver, ip: VirtAddr) -> bool {
 
 impl Tool for MemoryErrors {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        self.votes.accesses(at, accesses)?;
+        if let Some(votes) = &mut self.votes {
+            votes.accesses(at, accesses)?;
+        }
         if let Some(Pointers { values, words }) = &mut self.pointers {
             let thread = at.thread;
             let resolver = &mut *at.resolver;
@@ -736,6 +739,9 @@ impl Tool for MemoryErrors {
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        if let Some(votes) = &mut self.votes {
+            votes.event(at, event)?;
+        }
         match event {
             Event::Block(op) => {
                 if let Some(unwritten) = &mut self.unwritten {

@@ -50,16 +50,19 @@ impl FieldNames {
         Self::found(places, || session.heap_types())
     }
 
-    /// The same, where the votes for the blocks' types are already there.
+    /// The same, where the votes for the blocks' types are already there; `None` where nothing can have one.
     ///
     /// # Errors
     /// Where the trace can't be read.
     pub(crate) fn of_votes(
         session: &Session,
-        votes: BlockTypes,
+        votes: Option<BlockTypes>,
         places: impl Iterator<Item = BlockAddress>,
     ) -> Result<Self, Error> {
-        Self::found(places, || session.keep_heap_types(votes))
+        match votes {
+            Some(votes) => Self::found(places, || session.keep_heap_types(votes)),
+            None => Ok(Self { types: None }),
+        }
     }
 
     fn found(

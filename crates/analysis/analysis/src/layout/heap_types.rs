@@ -6,13 +6,12 @@ use std::sync::Arc;
 use memref::{Access, ProcessId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{BlockId, CodeId, Resolver, TypeLayout, VariableId};
-use trace_format::Filter;
 
 use super::conflicts::{TypeConflict, TypeConflicts};
 use super::fields::{FieldUse, NO_FIELD, StoredPart, by_byte, fields_with, member_of, members_of, open_end};
 use super::parts::has_scalar;
 use super::pools::{Pool, PoolObject, PoolReplay, ToldObjects, path_in_pool, told_by};
-use super::votes::{BlockTypes, DecidedType, PlacedType, SharedBlock, TypedShare, VotedBlock, VotedVariable};
+use super::votes::{BlockTypes, DecidedType, PlacedType, SharedBlock, TypedShare, VotedBlock};
 use crate::typing::{CodeTypes, KnownType};
 use crate::{Error, Session};
 
@@ -20,7 +19,7 @@ use crate::{Error, Session};
 pub(super) const MOST_BYTES: u64 = 1 << 16;
 
 /// Which type each heap block has, as all accesses of a session voted.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct HeapTypes {
     votes: BlockTypes,
     decided: Vec<Option<DecidedType>>,
@@ -237,8 +236,8 @@ impl HeapTypes {
         let mut tables: Vec<Option<(TypeTable, TypeBlocks)>> = Vec::new();
         let stored = stored_parts(&decided);
         let mut shares: BTreeMap<u32, TypeShare> = BTreeMap::new();
-        for (id, known) in votes.known.iter().enumerate() {
-            let VotedVariable::Block(number) = *known else { continue };
+        // As they were met: the first one is an example for its type, and variables are numbered by whoever is first to name them.
+        for (number, id) in (0..).zip(votes.variables()) {
             shares.clear();
             if let Some(DecidedType { placed, objects_bytes, .. }) = decided[number as usize] {
                 let bytes = votes.blocks[number as usize].len;
@@ -264,8 +263,7 @@ impl HeapTypes {
                         offset: part.base.into(),
                         layout: votes.types.layout(part.type_),
                     });
-                    let example = VariableId(id as u32);
-                    let none = TypeBlocks { count: 0, bytes: 0, objects: 0, example };
+                    let none = TypeBlocks { count: 0, bytes: 0, objects: 0, example: id };
                     (TypeTable::new(layout, stored, longer.contains(&type_)), none)
                 });
                 blocks.count += 1;
@@ -284,6 +282,11 @@ impl HeapTypes {
     /// How many accesses to heap blocks know their types by themselves.
     pub fn share(&self) -> TypedShare {
         self.votes.share()
+    }
+
+    /// Missing events, which may have been accesses of blocks.
+    pub fn missing(&self) -> u64 {
+        self.votes.missing()
     }
 
     /// Whether any code had debug information.
@@ -512,16 +515,20 @@ impl HeapTypes {
 
 impl Session {
     /// The types of the heap's blocks, of which the first call replays the whole trace, and once more where blocks are shared by several
-    /// types.
+    /// types. Where nothing can have a type nothing is read, and no block is known.
     ///
     /// # Errors
     /// Where the trace can't be read.
     pub fn heap_types(&self) -> Result<Arc<HeapTypes>, Error> {
-        self.kept(|| {
-            let mut votes = BlockTypes::default();
-            self.replay(&Filter::default(), None, &mut votes)?;
-            self.decided(votes)
-        })
+        if self.may_have_types() { self.heap_blocks() } else { Ok(Arc::default()) }
+    }
+
+    /// The same with all blocks that were accessed, also where none can have a type.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn heap_blocks(&self) -> Result<Arc<HeapTypes>, Error> {
+        self.kept(|| self.decided(self.votes()?))
     }
 
     /// The same, where the votes saw one of everything.
@@ -540,9 +547,7 @@ impl Session {
             }
         }
         if !larger.is_empty() {
-            let mut replay = PoolReplay::new(&votes, larger);
-            self.replay(&Filter::default(), None, &mut replay)?;
-            told.extend(replay.told);
+            told.extend(PoolReplay::told(self, &votes, &larger)?);
         }
         Ok(HeapTypes::new(votes, decided, &told))
     }

@@ -15,6 +15,7 @@ mod conflicts;
 mod field_names;
 mod fields;
 mod heap_types;
+mod joined_votes;
 mod live;
 mod offsets;
 mod parts;

@@ -3,12 +3,15 @@
 use memref::{Access, AccessKind};
 use rustc_hash::FxHashMap;
 use symbols::TypeLayout;
+use trace_format::Filter;
 
 use super::fields::{fields_of, open_end};
 use super::parts::{PartWay, is_in_array, part_at, part_behind, share_head};
 use super::votes::{BlockTypes, MOST_OBJECT_BYTES};
+use crate::replay::SliceWorker;
+use crate::stack::Stacks;
 use crate::typing::{CodeTypes, KnownType};
-use crate::{Error, Moment, Tool};
+use crate::{Error, Moment, Session, Tool};
 
 /// Of objects that overlap, one with a smaller part of the other's votes is none.
 const LEAST_OVERLAPPING: u64 = 20;
@@ -199,17 +202,43 @@ fn has_open_end(layout: &TypeLayout) -> bool {
 }
 
 /// Finds the objects of pools: a replay that asks each access to one of them what it tells.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PoolReplay<'a> {
     types: &'a BlockTypes,
     /// By the block's number.
-    pub(super) told: FxHashMap<u32, ToldObjects>,
+    told: FxHashMap<u32, ToldObjects>,
 }
 
 impl<'a> PoolReplay<'a> {
-    pub(super) fn new(types: &'a BlockTypes, pools: Vec<u32>) -> Self {
-        Self { types, told: pools.into_iter().map(|number| (number, ToldObjects::default())).collect() }
+    /// What all accesses tell of these blocks.
+    pub(super) fn told(
+        session: &Session,
+        types: &'a BlockTypes,
+        pools: &[u32],
+    ) -> Result<FxHashMap<u32, ToldObjects>, Error> {
+        let told = pools.iter().map(|number| (*number, ToldObjects::default())).collect();
+        let mut replay = Self { types, told };
+        if session.workers() < 2 {
+            session.replay(&Filter::default(), None, &mut replay)?;
+            return Ok(replay.told);
+        }
+        let (_, workers) = session.replay_divided(vec![replay.clone(); session.workers()], Vec::new())?;
+        for (number, told) in workers.into_iter().flat_map(|worker| worker.told) {
+            let all = replay.told.entry(number).or_default();
+            for (object, votes) in told {
+                *all.entry(object).or_default() += votes;
+            }
+        }
+        Ok(replay.told)
     }
+}
+
+impl SliceWorker for PoolReplay<'_> {
+    fn stacks(&mut self) -> Vec<&mut Stacks> {
+        Vec::new()
+    }
+
+    fn end_slice(&mut self, _: usize) {}
 }
 
 impl Tool for PoolReplay<'_> {

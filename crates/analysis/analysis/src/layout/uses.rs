@@ -133,8 +133,6 @@ pub struct TypeUses {
     typed: u64,
     in_mappings: u64,
     in_variables: u64,
-    /// Missing events.
-    pub missing: u64,
     /// Recording was switched off or on in between.
     is_partial: bool,
     /// Where recording began, of each process.
@@ -158,7 +156,6 @@ impl TypeUses {
             typed: 0,
             in_mappings: 0,
             in_variables: 0,
-            missing: 0,
             is_partial: false,
             begun: BTreeMap::new(),
             unplaced: FxHashSet::default(),
@@ -338,7 +335,7 @@ impl TypeUses {
                 (one.variables, one.objects) = (count.variables(), count.objects);
             }
             one.is_lower_bound = unplaced.contains(type_);
-            one.is_complete = self.missing == 0
+            one.is_complete = self.types.missing() == 0
                 && !self.is_partial
                 && one.confidence >= 1.0 - MOST_DOUBT
                 && !one.is_lower_bound
@@ -427,7 +424,6 @@ impl Tool for TypeUses {
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
         self.variables.event(at, event);
         match event {
-            Event::Gap(gap) => self.missing += gap.count,
             Event::Block(op) => self.block_op(at, op),
             Event::Marker(marker) if marker.kind != MarkerKind::Mark => {
                 self.switched(at, marker.kind, marker.ip)

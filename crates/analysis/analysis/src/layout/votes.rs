@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use memref::{Access, AccessKind, AllocationKind, ProcessId, VirtAddr};
+use memref::{Access, AccessKind, AllocationKind, Event, ProcessId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{
     BlockId, BlockState, CodeName, Resolver, SiteId, TypeKind, TypeLayout, VariableId, VariableKind,
@@ -17,7 +17,9 @@ use crate::typing::{AllocationWay, CodeTypes, KnownAllocation, KnownType};
 use crate::{Error, Moment, Tool};
 
 /// Candidates of a block; more than that are no majority.
-const MOST_CANDIDATES: usize = 24;
+pub(super) const MOST_CANDIDATES: usize = 24;
+/// Those that one of several keeps.
+const MOST_DIVIDED: usize = 4 * MOST_CANDIDATES;
 /// Blocks up to this size are taken for one object whose parts have their places; larger ones for arrays, whose elements are one.
 pub(super) const MOST_OBJECT_BYTES: u64 = 512;
 /// The part of a larger block's votes that is for other types than its own, at least, where several share it: one in so many.
@@ -36,16 +38,19 @@ pub(super) struct PlacedType {
     pub(super) base: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct TypeVote {
-    placed: PlacedType,
-    count: u64,
+/// The votes for one type at one place of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TypeVote {
+    pub(super) placed: PlacedType,
+    pub(super) count: u64,
     /// Where the first element of those that were accessed begins: in a larger block, whose elements are one, tells where in an element.
-    first: u32,
+    pub(super) first: u32,
     /// Where the last one begins.
-    last: u32,
+    pub(super) last: u32,
     /// The place in the type furthest from its start that was accessed.
-    furthest: u32,
+    pub(super) furthest: u32,
+    /// Of those who take votes slice by slice: how many they had taken before the first one.
+    pub(super) slice: u32,
 }
 
 /// A block that was accessed.
@@ -56,13 +61,40 @@ pub(super) struct VotedBlock {
     pub(super) process: ProcessId,
     pub(super) id: BlockId,
     pub(super) site: SiteId,
-    votes: Vec<TypeVote>,
+    pub(super) votes: Vec<TypeVote>,
     /// What the code that allocated it was made for.
-    allocated: Option<KnownAllocation>,
+    pub(super) allocated: Option<KnownAllocation>,
     /// A mapping, which is no object: allocators of the program take theirs from it.
     pub(super) is_mapping: bool,
     /// An access told of one in it.
-    has_objects: bool,
+    pub(super) has_objects: bool,
+}
+
+impl VotedBlock {
+    /// Adds votes for a type of so many bytes. With so many candidates no further one is taken: then they are for one at the same place of an
+    /// element. False where there is no room.
+    pub(super) fn add(&mut self, votes: TypeVote, bytes: u64, most: usize) -> bool {
+        let place = self.votes.iter().position(|vote| vote.placed == votes.placed);
+        let has_room = place.is_some() || self.votes.len() < most;
+        let place = match place {
+            None if has_room => {
+                self.votes.push(TypeVote { count: 0, ..votes });
+                Some(self.votes.len() - 1)
+            }
+            None => self.votes.iter().position(|vote| {
+                vote.placed.type_ == votes.placed.type_
+                    && u64::from(vote.placed.base) % bytes == u64::from(votes.placed.base) % bytes
+            }),
+            known => known,
+        };
+        if let Some(vote) = place.map(|place| &mut self.votes[place]) {
+            vote.count += votes.count;
+            vote.first = vote.first.min(votes.first);
+            vote.last = vote.last.max(votes.last);
+            vote.furthest = vote.furthest.max(votes.furthest);
+        }
+        has_room
+    }
 }
 
 /// What a variable is.
@@ -91,13 +123,20 @@ pub(crate) struct BlockTypes {
     pub(super) types: CodeTypes,
     pub(super) known: Vec<VotedVariable>,
     pub(super) blocks: Vec<VotedBlock>,
-    share: TypedShare,
+    pub(super) share: TypedShare,
+    pub(super) missing: u64,
+    /// Where others take votes, too: how many slices of the replay were taken.
+    pub(super) slices: u32,
+    /// Then more candidates are kept, since which are the first ones is known when all are joined.
+    is_divided: bool,
+    /// A block has more candidates than are kept.
+    pub(super) is_overfull: bool,
     /// What the results of allocating calls are taken for.
     made_at: FxHashMap<(ProcessId, SiteId), Vec<u32>>,
     /// What allocating calls were made for.
     allocated_at: FxHashMap<(ProcessId, SiteId), Option<KnownAllocation>>,
     /// Calls in functions that may allocate for everyone.
-    everyones: FxHashSet<(ProcessId, SiteId)>,
+    pub(super) everyones: FxHashSet<(ProcessId, SiteId)>,
     untyped: UntypedGroups,
 }
 
@@ -241,9 +280,19 @@ fn sorted(votes: &Candidates) -> Vec<Candidate> {
 }
 
 impl BlockTypes {
+    /// For one of several who take votes.
+    pub(super) fn divided() -> Self {
+        Self { is_divided: true, ..Self::default() }
+    }
+
     /// What the instructions know.
     pub(super) fn share(&self) -> TypedShare {
         self.share
+    }
+
+    /// Missing events.
+    pub(super) fn missing(&self) -> u64 {
+        self.missing
     }
 
     /// Whether any code had debug information.
@@ -318,7 +367,7 @@ impl BlockTypes {
         candidates
             .map(|type_| {
                 let placed = PlacedType { type_: *type_, base: 0 };
-                TypeVote { placed, count: 0, first: 0, last: 0, furthest: 0 }
+                TypeVote { placed, count: 0, first: 0, last: 0, furthest: 0, slice: self.slices }
             })
             .collect()
     }
@@ -360,23 +409,10 @@ impl BlockTypes {
         }
         let at = known.offset.rem_euclid(bytes as i64) as u32;
         let base = base as u32;
-        let place = block.votes.iter().position(|vote| vote.placed == placed);
-        let place = match place {
-            None if block.votes.len() < MOST_CANDIDATES => {
-                block.votes.push(TypeVote { placed, count: 0, first: base, last: base, furthest: at });
-                Some(block.votes.len() - 1)
-            }
-            None => block.votes.iter().position(|vote| {
-                vote.placed.type_ == placed.type_ && u64::from(vote.placed.base) % bytes == in_element
-            }),
-            known => known,
-        };
-        if let Some(vote) = place.map(|place| &mut block.votes[place]) {
-            vote.count += 1;
-            vote.first = vote.first.min(base);
-            vote.last = vote.last.max(base);
-            vote.furthest = vote.furthest.max(at);
-        }
+        let vote =
+            TypeVote { placed, count: 1, first: base, last: base, furthest: at, slice: self.slices };
+        let most = if self.is_divided { MOST_DIVIDED } else { MOST_CANDIDATES };
+        self.is_overfull |= !block.add(vote, bytes, most);
         Some(placed)
     }
 
@@ -642,6 +678,17 @@ impl BlockTypes {
             || self.agreement(&Candidate { placed, votes: VoteSum::default() }, whole).is_some()
     }
 
+    /// The variables that the blocks are, in the order of these.
+    pub(super) fn variables(&self) -> Vec<VariableId> {
+        let mut variables = vec![VariableId(0); self.blocks.len()];
+        for (variable, known) in self.known.iter().enumerate() {
+            if let VotedVariable::Block(number) = known {
+                variables[*number as usize] = VariableId(variable as u32);
+            }
+        }
+        variables
+    }
+
     /// The block that a variable is, where it was accessed.
     #[inline]
     pub(super) fn known_block(&self, variable: VariableId) -> Option<u32> {
@@ -730,6 +777,13 @@ impl Tool for BlockTypes {
             self.accesses(at, &accesses)?;
         }
         self.untyped = untyped;
+        Ok(())
+    }
+
+    fn event(&mut self, _: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        if let Event::Gap(gap) = event {
+            self.missing += gap.count;
+        }
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The types of a session's accesses, by instruction; a type is one, whichever unit or module describes it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use memref::VirtAddr;
@@ -126,6 +127,30 @@ impl CodeTypes {
     #[inline]
     pub(crate) fn asked(&self, code: CodeId) -> Option<Option<KnownType>> {
         self.known.get(code.0 as usize).copied().flatten()
+    }
+
+    /// How many types have numbers.
+    pub(crate) fn count(&self) -> usize {
+        self.layouts.len()
+    }
+
+    /// Numbers types that another one met in that order. Their numbers here.
+    pub(crate) fn join(&mut self, other: &Self, types: Range<usize>) -> Vec<u32> {
+        let layouts = other.layouts.get(types).unwrap_or_default();
+        layouts.iter().map(|layout| self.number_of_layout(layout)).collect()
+    }
+
+    /// What another one knows of instructions is known here, too. Its types have these numbers here.
+    pub(crate) fn join_code(&mut self, other: &Self, numbers: &[u32]) {
+        self.has_debug_info |= other.has_debug_info;
+        if other.known.len() > self.known.len() {
+            self.known.resize(other.known.len(), None);
+        }
+        for (own, other) in self.known.iter_mut().zip(&other.known) {
+            if let (None, Some(known)) = (&own, other) {
+                *own = Some(known.map(|known| KnownType { type_: numbers[known.type_ as usize], ..known }));
+            }
+        }
     }
 
     /// The layout of a type.
@@ -281,15 +306,17 @@ impl CodeTypes {
             return *known;
         }
         let layout = module.layout_of(type_).filter(|layout| layout.bytes > 0 && !layout.name.is_empty());
-        let number = layout.map(|layout| {
-            let next = self.layouts.len() as u32;
-            let number = *self.number_of.entry((Arc::clone(&layout.name), layout.bytes)).or_insert(next);
-            if number == next {
-                self.layouts.push(layout);
-            }
-            number
-        });
+        let number = layout.map(|layout| self.number_of_layout(&layout));
         self.of_debug.insert(key, number);
+        number
+    }
+
+    fn number_of_layout(&mut self, layout: &Arc<TypeLayout>) -> u32 {
+        let next = self.layouts.len() as u32;
+        let number = *self.number_of.entry((Arc::clone(&layout.name), layout.bytes)).or_insert(next);
+        if number == next {
+            self.layouts.push(Arc::clone(layout));
+        }
         number
     }
 

@@ -61,11 +61,7 @@ impl ProcessImage {
     /// Returns whether the process's modules changed, so that names of code found before may hold no longer.
     pub fn apply(&mut self, event: &RegionEvent<String>) -> bool {
         let id = self.regions.apply(event);
-        let mapped_file = event.change == RegionChange::Map && event.name.starts_with('/') && event.len != 0;
-        let changed = match id {
-            Some(_) if mapped_file => self.place(event),
-            _ => false,
-        };
+        let changed = id.is_some() && self.place(event);
         if event.change == RegionChange::Change { changed } else { self.retire(event) | changed }
     }
 
@@ -109,10 +105,7 @@ impl ProcessImage {
 
     /// Finds or makes the module that a mapped file belongs to.
     fn place(&mut self, event: &RegionEvent<String>) -> bool {
-        if event.kind == RegionKind::File && event.rights & 4 == 0 && event.file_offset != 0 {
-            return false;
-        }
-        let Some(module) = self.store.get(&event.name) else { return false };
+        let Some(module) = self.store.mapped_by(event) else { return false };
         if module.segments().is_empty() && event.kind == RegionKind::File {
             return false;
         }

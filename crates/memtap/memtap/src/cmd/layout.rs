@@ -53,7 +53,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = inputs::program_session(&args.file, "layout")?;
-    let heap = session.heap_types()?;
+    let heap = session.heap_blocks()?;
     if args.offsets {
         by_offset(&session, heap, args)?;
         note_problems(&session);
@@ -61,8 +61,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let uses = TypeUses::new(&session, Arc::clone(&heap));
     let mut uses = if args.flat { uses.flat() } else { uses };
-    session.replay(&Default::default(), None, &mut uses)?;
-    let (covered, in_variables, missing) = (uses.covered(), uses.in_variables(), uses.missing);
+    if session.may_have_types() {
+        session.replay(&Default::default(), None, &mut uses)?;
+    }
+    let (covered, in_variables, missing) = (uses.covered(), uses.in_variables(), heap.missing());
     let in_mappings = uses.in_mappings();
     let (share, has_debug_info) = (heap.share(), heap.has_debug_info());
     let mut types = uses.types_used();
