@@ -1,4 +1,4 @@
-//! Which variables more than one thread accesses: a tool of one's own over a trace.
+//! Lists the variables that more than one thread accesses: an example of a custom tool that replays a trace.
 //!
 //! ```console
 //! $ memtap record -o run.memtap ./program

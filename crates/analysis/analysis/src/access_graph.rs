@@ -1,7 +1,7 @@
-//! Who accesses what, and on which page: the counts that views are linked by.
+//! The access graph: which code accesses which data on which page. Views use its counts to link to each other.
 //!
-//! A static variable or a region stands for itself, a heap block for all blocks of its allocation site: a program has millions of
-//! blocks, and hundreds of sites.
+//! A static variable or a region is a node of its own. All heap blocks of one allocation
+//! site share a node: a program has millions of blocks, but only hundreds of sites.
 
 use std::collections::HashMap;
 use std::hash::Hash;

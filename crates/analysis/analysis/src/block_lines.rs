@@ -1,4 +1,4 @@
-//! Block operations as accesses to cache lines, for analyses that think in lines.
+//! Block operations split into accesses to single cache lines, for analyses that work on lines.
 
 use memref::{Access, AccessKind, BlockOp, VirtAddr};
 

@@ -1,4 +1,4 @@
-//! How many blocks, and how large they are together.
+//! A number of blocks and their total size.
 
 /// How many blocks, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

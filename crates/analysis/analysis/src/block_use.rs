@@ -1,8 +1,9 @@
-//! What became of the blocks that were allocated: how many at once, for how long, and how much of them was read and written, by
-//! the call that allocated them and its context.
+//! What happened to allocated blocks: how many were live at once, for how long, and how much of
+//! them was read and written. Results are grouped by the allocating call and its calling context.
 //!
-//! Time is the number of instructions that all threads have executed, in the order of the replay: threads have no common clock.
-//! A reallocation is the end of a block and an allocation of its own; what it copies is read from the one and written to the other.
+//! Time is the number of instructions that all threads have executed, in replay order,
+//! because threads have no common clock. A reallocation ends one block and allocates a new
+//! one; the bytes it copies count as read from the old block and written to the new one.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,5 +1,5 @@
-//! What calls lead to, as far as their instructions tell: a function by its address, by a slot of the global offset table, or by a
-//! function that has no choice but to jump there. A call through another pointer says nothing.
+//! The functions that call instructions reach, as far as the code tells: by address, through a slot of the global offset
+//! table, or through a function that can only jump there. The target of a call through any other pointer is unknown.
 
 use std::sync::Arc;
 

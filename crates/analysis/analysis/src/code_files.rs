@@ -1,4 +1,4 @@
-//! The bytes of instructions, read from the files that a process mapped.
+//! Instruction bytes, read from the files that a process mapped.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,7 +1,8 @@
-//! Two runs side by side: the rows of two tables, aligned by name.
+//! Two runs side by side: the rows of two tables, matched by name.
 //!
-//! Names outlive a new build, places do not. So the blocks of all calls in one function are one row (`<malloc@read_line>`, whichever
-//! call it was), the elements of an array are one, and the program's own code is one module, whatever its file is called.
+//! Names survive a rebuild, addresses do not. Therefore the blocks of all allocating calls in
+//! one function are one row (`<malloc@read_line>`, whichever call it was), the elements of an
+//! array are one row, and the program's own code is one module, whatever its file is called.
 
 use std::collections::HashMap;
 use std::sync::Arc;

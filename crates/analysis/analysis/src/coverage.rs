@@ -1,5 +1,5 @@
-//! What a trace covers, in words: it depends on the tracer, and on the kinds of memory that were selected. What each tracer
-//! leaves out within that is in docs/limitations.md.
+//! A description of what a trace covers. It depends on the tracer and on the kinds of memory
+//! that were selected. What each tracer omits within that coverage is in docs/limitations.md.
 
 use crate::Session;
 

@@ -1,4 +1,4 @@
-//! Counts of which instruction accesses which data.
+//! Counts of accesses by instruction and data.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Processes that a signal ended, as a trace tells it: in counters (docs/format.md, *Counters*).
+//! Processes that were killed by a signal. The trace records them as counters (docs/format.md, *Counters*).
 
 use memref::{ProcessId, ThreadId, VirtAddr};
 use trace_format::{COUNTER_DEATH, CounterRecord};

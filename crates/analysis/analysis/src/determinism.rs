@@ -1,8 +1,8 @@
-//! Deterministic execution by fork and join, as Grace has it (Berger et al., OOPSLA 2009; Unlimited Watchpoints, section
-//! 3.2): between forks, joins and barriers each thread would run on memory of its own; what it wrote is merged at the end of
-//! the region, in the order in which a sequential program would have run. A region that touched what an earlier one wrote
-//! meanwhile would roll back and run again. Which ones do depends on how exactly reads and writes are known: by page, by
-//! cache line, or by byte.
+//! Deterministic execution by fork and join, as in Grace (Berger et al., OOPSLA 2009; Unlimited
+//! Watchpoints, section 3.2). Between forks, joins and barriers each thread would run on memory of its
+//! own. What it wrote is merged at the end of the region, in the order of a sequential execution. A region
+//! that touched data which an earlier region wrote in the meantime would roll back and run again. Which
+//! regions do depends on the granularity at which reads and writes are known: page, cache line or byte.
 
 use std::collections::BTreeMap;
 

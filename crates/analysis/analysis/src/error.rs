@@ -1,4 +1,4 @@
-//! What can go wrong in an analysis.
+//! The errors of an analysis.
 
 /// An error of an analysis.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! The blocks of a trace's frames, each with one number for a whole replay: what is found out about a block is found out once.
+//! The basic blocks of a trace's frames, each with one number for a whole replay, so that each block is examined only once.
 
 use std::sync::Arc;
 

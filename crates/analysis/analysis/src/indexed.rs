@@ -1,5 +1,5 @@
-//! Counts by page from the page index, in place of reading all accesses. The index knows the same counts: it was made by counting
-//! every access once.
+//! Counts by page from the page index, without reading all accesses. The
+//! index gives the same counts: it was made by counting every access once.
 
 use std::num::NonZero;
 

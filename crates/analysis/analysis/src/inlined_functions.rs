@@ -1,6 +1,6 @@
-//! The function that an instruction belongs to: one that the compiler put into another is a function as any.
+//! The function that an instruction belongs to. An inlined function is treated like any other.
 //!
-//! Debug information tells what was inlined. Where the same function also exists on its own, both are one.
+//! Debug information tells what was inlined. An inlined function and its out-of-line copy are one function.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Tables of functions and threads from counts by instruction: no access is made, and the order of events does not matter, as long as
-//! each instruction had one name in the whole run.
+//! Tables of functions and threads from counts by instruction. No accesses are expanded, and the
+//! order of events does not matter as long as each instruction had one name in the whole run.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,13 +1,13 @@
 //! Tools that replay a trace.
 //!
-//! One replay ([`Session::replay`]) brings the events of all threads into an order in which every address means what it
-//! meant when it was accessed; a [`Tool`] sees them with a resolver that knows that meaning. The tools here count
-//! ([`Tally`]), sum up ([`Summary`]) and look for accesses to released memory ([`Stale`]) and for data races ([`race`]);
-//! drawing and writing them is left to the crate `report`.
-//! The same figure is the same in every output because all outputs take it from the same tool.
+//! A replay ([`Session::replay`]) delivers the events of all threads in an order in which every address means
+//! what it meant when it was accessed. A [`Tool`] receives the events with a resolver that knows this meaning.
+//! Among other things, the tools in this crate count accesses ([`Tally`]), compute totals ([`Summary`]), and find
+//! accesses to released memory ([`Stale`]) and data races ([`race`]). Drawing and writing the results is left to
+//! the crate `report`. A figure is the same in every output, because all outputs take it from the same tool.
 //!
-//! Nothing here writes to a terminal or parses a command line. Start with [`Session`]; examples/shared_variables.rs is a tool of one's
-//! own.
+//! Nothing here writes to a terminal or parses a command line. Start with
+//! [`Session`]; examples/shared_variables.rs is an example of a custom tool.
 #![forbid(unsafe_code)]
 
 mod access_graph;

@@ -1,4 +1,4 @@
-//! Accesses of a block that lie a fixed distance apart, whatever its values are.
+//! Groups of a basic block's accesses that are at fixed distances from each other, whatever the block's values are.
 
 use blocks::{BlockAccess, NO_VALUE};
 use memref::{Access, VirtAddr};

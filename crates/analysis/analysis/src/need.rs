@@ -1,4 +1,4 @@
-//! What a trace must have for an analysis, and what to do where it has not.
+//! What an analysis requires of a trace, and what to do if the trace does not have it.
 
 use crate::{Error, Session};
 

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers in human-readable form.
 
 /// A number with its thousands apart, for a terminal.
 pub fn grouped(number: u64) -> String {

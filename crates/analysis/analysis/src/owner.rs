@@ -1,5 +1,5 @@
-//! Whose a variable, a block or a function is: the program's own, or that of what comes with every program. Tables for people
-//! show the program's own first.
+//! The owner of a variable, block or function: the program itself, or something that
+//! comes with every program. Tables for people show what the program owns first.
 
 use memref::RegionKind;
 use symbols::{Variable, VariableKind};

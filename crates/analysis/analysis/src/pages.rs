@@ -1,4 +1,4 @@
-//! Accesses by page: the footprint, and what the heat map is drawn from.
+//! Accesses by page: the footprint, and the data of the heat map.
 
 use std::collections::HashMap;
 

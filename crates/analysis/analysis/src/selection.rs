@@ -1,4 +1,4 @@
-//! A part of a trace is counted, but what has to follow the stacks is told everything.
+//! Counting only a part of a trace, while tools that follow the stacks still receive everything.
 
 use memref::{Access, Event, ThreadId};
 use rustc_hash::FxHashMap;

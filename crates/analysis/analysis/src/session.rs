@@ -1,4 +1,4 @@
-//! An open trace with what its names need.
+//! An open trace, with everything needed to name its addresses.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! The events of one thread, its accesses as executions where whoever counts them takes them so.
+//! The events of one thread. Accesses are delivered as executions if the tool accepts them.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
-//! What each thread did over its time: which stack it was in, and how many accesses it made meanwhile; and how many bytes each
-//! process had allocated.
+//! What each thread did over its time: its stack and the number of its
+//! accesses at each sample; and how many bytes each process had allocated.
 //!
-//! A sample stands for all accesses of its thread since the one before, so that samples sum to what `stat` counts; the stack is that
-//! of the last of them. Time is each thread's own count of instructions: threads have no common clock.
+//! A sample stands for all accesses of its thread since the previous one, so samples add up to what `stat` counts; the stack is
+//! that of the last of these accesses. Time is each thread's own count of instructions, because threads have no common clock.
 
 use std::collections::BTreeMap;
 

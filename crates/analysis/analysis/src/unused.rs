@@ -1,7 +1,7 @@
-//! Allocations that nobody used: blocks that were never read, never written or never freed, by the call that made them.
+//! Unused allocations: blocks that were never read, never written or never freed, by the call that allocated them.
 //!
-//! Block operations (memcpy, write) read and write, too. A block that realloc or mremap moved is the same as before. What
-//! calloc itself writes is no use. Blocks that were allocated before the recording are not known.
+//! Block operations (memcpy, write) also read and write. A block that realloc or mremap moved is the same block as
+//! before. Writes by calloc itself are not uses. Blocks that were allocated before the recording are not known.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What an accessed variable is called in findings.
+//! The name of an accessed variable in findings.
 
 use memref::VirtAddr;
 use symbols::Resolver;

@@ -1,7 +1,7 @@
-//! Analyses on watchpoint units: demand-driven, as sections 3.1 to 3.3 of Unlimited Watchpoints have them.
+//! Analyses on watchpoint units: demand-driven, as in sections 3.1 to 3.3 of Unlimited Watchpoints.
 //!
-//! All units give the same answers, so an analysis runs once and every unit of a [`UnitSet`] is asked and told the same.
-//! What comes out are the events that each unit would have had, and what they cost.
+//! All units give the same answers. Therefore an analysis runs once, and every unit of a [`UnitSet`] receives
+//! the same queries and updates. The result is the events that each unit would have had, and their cost.
 
 use std::ops::Range;
 

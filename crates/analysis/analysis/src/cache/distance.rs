@@ -1,8 +1,8 @@
-//! Stack distances: how many other lines were used since a line was used last. A cache of that many lines or fewer, without sets and with
-//! LRU, misses it (Mattson et al., 1970).
+//! Stack distances: the number of other lines used since a line was last used. A fully
+//! associative LRU cache of that many lines or fewer misses the access (Mattson et al., 1970).
 //!
-//! The lines are a stack, the last used on top. Its top is a short list, in which most lines are found; below, each line has the time at
-//! which it left that list, and a Fenwick tree counts those that left it later (Olken, 1981).
+//! The lines form a stack with the most recently used on top. The top part is a short list, in which most lines are found. Below
+//! it, each line has the time at which it left that list, and a Fenwick tree counts the lines that left it later (Olken, 1981).
 
 use rustc_hash::FxHashMap;
 

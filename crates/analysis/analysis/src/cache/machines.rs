@@ -1,5 +1,5 @@
-//! Caches of machines by name, as their makers document them, and those of the machine this runs on. The last level is what one core
-//! can use: its cluster's where the cache is split.
+//! The caches of named machines, as their manufacturers document them, and those of the machine this runs on. The
+//! last level is the part that one core can use: where the cache is split by cluster, the part of its cluster.
 
 use std::path::Path;
 

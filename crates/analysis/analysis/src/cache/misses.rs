@@ -1,4 +1,4 @@
-//! A replay through the model: misses by what was accessed, or by whom.
+//! A replay through the cache model: misses by the data accessed, or by the code that accesses it.
 
 use memref::{Access, AccessKind, BlockOp, Event, ProcessId, SyncKind, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;

@@ -1,14 +1,15 @@
-//! A model of caches: which accesses miss which level, by what they access and from where; and, in one pass, what caches of every
-//! size would miss.
+//! A model of caches: which accesses miss which level, by the data accessed and the
+//! code that accesses it; and, in one pass, what caches of every size would miss.
 //!
-//! The model ([`CacheMisses`]) has private levels for each thread and a shared one, writes lines back, and lets a write take the line
-//! from the other threads' private levels (MESI). A cache that is asked for allocates the line, whether it is read or written; a
-//! dirty line that leaves a level makes the next one's copy dirty, or goes to memory where that has none. Only data is modelled:
-//! no instructions, and no translation of addresses - sets are chosen by virtual address. Each thread has a core of its own. Its accesses
-//! are in their exact order; between threads, stretches come one after the other as the replay has them.
+//! The model ([`CacheMisses`]) has private levels for each thread and one shared level. It writes lines back, and a
+//! write takes the line from the private levels of the other threads (MESI). Each cache that is accessed allocates
+//! the line, on reads and on writes. When a level evicts a dirty line, the copy in the next level becomes dirty; if
+//! the next level has no copy, the line is written to memory. Only data is modelled: no instruction fetches and no
+//! address translation. Sets are chosen by virtual address. Each thread has a core of its own. The accesses of one
+//! thread are in their exact order; between threads, stretches follow one another in replay order.
 //!
-//! [`ReuseSweep`] has no sets: it is the distance between two accesses to a line, in other lines, that says which sizes hit (Mattson et al.,
-//! 1970). Long traces are sampled by line (SHARDS, Waldspurger et al., FAST 2015).
+//! [`ReuseSweep`] has no sets. The distance between two accesses to a line, counted in other lines, tells which
+//! cache sizes hit (Mattson et al., 1970). Long traces are sampled by line (SHARDS, Waldspurger et al., FAST 2015).
 
 mod distance;
 mod machines;

@@ -1,4 +1,4 @@
-//! All levels of all cores: what an access misses, and what it does to the others' copies.
+//! All cache levels of all cores: what an access misses, and what it does to the copies of other cores.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -1,4 +1,4 @@
-//! What the caches are: sizes, ways, lines, and which line goes where a set is full.
+//! The geometry of the caches: sizes, ways, line size, and which line is evicted when a set is full.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! The lines that one level holds.
+//! The lines that one cache level holds.
 
 use super::{CacheShape, Replacement};
 

@@ -1,4 +1,4 @@
-//! A stream prefetcher: a run of misses to neighbouring lines of one page, up or down, has the next lines fetched.
+//! A stream prefetcher: a run of misses to neighbouring lines of one page, upwards or downwards, prefetches the next lines.
 
 /// Streams that are followed at a time.
 const STREAMS: usize = 16;

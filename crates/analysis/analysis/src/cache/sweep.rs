@@ -1,4 +1,4 @@
-//! What caches of every size miss, in one pass, and how many lines a part of the run uses.
+//! The misses of caches of every size, in one pass, and the number of lines that a part of the run uses.
 
 use memref::{Access, AccessKind, BlockOp, Event};
 use trace_format::{Filter, KindSet};

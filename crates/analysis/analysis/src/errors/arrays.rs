@@ -1,7 +1,7 @@
-//! Accesses out of the bounds of arrays: an instruction that takes elements of one takes one elsewhere.
+//! Accesses out of the bounds of arrays: an instruction that accesses elements of one array also accesses memory outside it.
 //!
-//! Compilers count `a[i - 10]` from ten elements before the array, which may be the start of another one. So an instruction is believed
-//! to be about an array only if some of its accesses were to it.
+//! Compilers compute `a[i - 10]` from an address ten elements before the array, which may be the start of another
+//! array. Therefore an instruction is attributed to an array only if some of its accesses hit that array.
 
 use memref::{Access, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;

@@ -1,4 +1,4 @@
-//! What is known of each block: who made it and released it, what was written to it.
+//! The state of each block: who allocated and released it, and which bytes were written.
 
 use memref::{AllocationFunction, ProcessId, VirtAddr};
 use rustc_hash::FxHashMap;

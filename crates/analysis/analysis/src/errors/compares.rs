@@ -1,6 +1,7 @@
-//! Loads that a decision follows from: the instruction compares what it loads, or moves it to a register that a comparison before the next
-//! jump looks at; and a jump follows the comparison. A number that is made of its result may be masked away: compilers compare what an
-//! `Option` holds before they know whether it holds something.
+//! Loads on which a decision depends. The instruction compares the value it loads, or moves it to a
+//! register that a comparison before the next jump uses; in both cases a jump follows the comparison.
+//! A comparison whose result becomes a number does not count, because that number may be masked
+//! later: compilers compare the contents of an `Option` before they know whether it holds anything.
 
 use memref::VirtAddr;
 use rustc_hash::FxHashMap;

@@ -1,12 +1,13 @@
-//! Copies by functions of the C library: those whose source and destination overlap, where the function does not allow it (C17, 7.24.2),
-//! and what each one stores ([`super::overruns`]).
+//! Copies by functions of the C library: those whose source and destination overlap although the
+//! function does not allow it (C17, 7.24.2), and the bytes that each one stores ([`super::overruns`]).
 //!
-//! memcpy and memmove are one function in glibc, so what was called is known from the call alone ([`Callees`]): a call by a pointer, and
-//! one that the compiler put into the caller, is none of these. Where the library's own instructions were recorded, what they load and
-//! store tells what was copied; memmove's variants that are known access no other byte ([`super::exact`]). Functions on strings store
-//! exactly what they copy, but may load an aligned vector that begins before the source. Then the first byte of another load within it
-//! is the source's; without one, or where the vector's own first byte may be it, it is an overlap only if it is one wherever the
-//! source can begin. A copy of something to itself is what compilers make of an assignment, and none.
+//! In glibc, memcpy and memmove are one function, so only the call instruction tells which was called ([`Callees`]).
+//! Calls through a pointer and copies that the compiler inlined are not checked. Where the library's own instructions
+//! were recorded, their loads and stores tell what was copied; the known variants of memmove access no other bytes
+//! ([`super::exact`]). String functions store exactly what they copy, but may load an aligned vector that begins before
+//! the source. In that case the source begins at the first byte of another load within that vector. Without such a
+//! load, or where the first byte of the vector itself may be the source, an overlap is reported only if there is one
+//! wherever the source can begin. A copy of an object to itself is not reported: compilers generate it for assignments.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
-//! Functions of the C library that load no byte but those that they were asked for, though by whole vectors: what they load behind a block,
-//! their caller asked for.
+//! Functions of the C library that load only the bytes they were asked for, although they
+//! load whole vectors. If they load bytes behind a block, their caller asked for them.
 //!
-//! Only variants that were tried, each by the corpus' copies of all lengths: those for SSSE3 load aligned vectors that begin before the
-//! source, and comparisons for AVX2 a whole vector.
+//! The list has only variants that were tested, each with the copies of all lengths in the corpus. Not in it are the variants
+//! for SSSE3, which load aligned vectors that begin before the source, and comparisons for AVX2, which load a whole vector.
 
 use memref::VirtAddr;
 use rustc_hash::FxHashMap;

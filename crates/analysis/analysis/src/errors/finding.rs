@@ -1,4 +1,4 @@
-//! What was found, with names.
+//! The findings, with names.
 
 use std::collections::BTreeMap;
 

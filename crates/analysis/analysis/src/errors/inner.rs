@@ -1,8 +1,8 @@
-//! Pointers into the middle of a block that are as good as one to its start: those by which a library keeps what it allocated.
+//! Pointers into the middle of a block that count as pointers to its start, because a library refers to its allocations by them.
 //!
-//! The loader keeps its tables by their second element (a thread's table of thread-local memory, what dlopen loaded); Rust's `Arc` and
-//! `Rc` that are made raw (`into_raw`, the handle of a thread) point behind the two counts. memcheck has a list of suppressions for the
-//! former, and reports the latter as possibly lost.
+//! The dynamic loader refers to its tables by their second element (a thread's table of thread-local memory, the
+//! objects loaded by dlopen). Raw pointers of Rust's `Arc` and `Rc` (`into_raw`, the handle of a thread) point
+//! behind the two counts. memcheck has suppressions for the former, and reports the latter as possibly lost.
 
 use rustc_hash::FxHashMap;
 

@@ -1,4 +1,5 @@
-//! Blocks that were never released, never used, or only for a moment: what is no error but may be one, told after the replay.
+//! Blocks that were never released, never used, or released again at once. These
+//! are not errors but may indicate one; they are reported after the replay.
 
 use memref::{ProcessId, RegionKind, VirtAddr};
 use rustc_hash::FxHashMap;

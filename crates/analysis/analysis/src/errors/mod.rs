@@ -1,12 +1,14 @@
-//! Errors in the use of dynamic memory: accesses after a release and between blocks, releases that are none, copies to what
-//! they are made from, comparisons of bytes that nobody wrote; and what is no error but may be one: blocks that were never released, or never used.
+//! Errors in the use of memory: wild accesses, accesses after release, accesses out of the bounds of
+//! blocks, arrays and variables, invalid or mismatched releases, copies whose source and destination
+//! overlap, and comparisons of bytes that were never written. Also reported is what is not an error
+//! but may indicate one: blocks that were never released, never used, or released again at once.
 //!
-//! What is told is one, as far as the trace tells: bytes that the allocator rounded a block up by are the program's, vectors that
-//! string functions read past the ends of strings are right, and so is the allocator's own work. A read of bytes that were
-//! never written is told where an instruction compares them right there, or a comparison and a jump follow it; where control flow was
-//! recorded, wherever they decide. Copies of them are none. An access that ended the program is no event of the trace; the death of the
-//! process tells of it. What is not told may be
-//! an error all the same. Each finding comes with the stacks of the access, the allocation and the release.
+//! Every reported error is one, as far as the trace tells. Bytes by which the allocator rounded up a block belong to the
+//! program, vectors that string functions read past the ends of strings are legitimate, and so are the allocator's own accesses.
+//! A read of bytes that were never written is reported where the instruction itself compares them, or where a comparison and a
+//! jump follow; if control flow was recorded, wherever the bytes affect a decision. Copying such bytes is not an error. An
+//! access that killed the program is not an event of the trace; the death of the process reports it. The absence of a report
+//! does not prove that there is no error. Each finding has the stacks of the access, the allocation and the release.
 
 mod arrays;
 mod blocks;

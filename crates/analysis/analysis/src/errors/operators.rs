@@ -1,7 +1,8 @@
-//! Which of C++'s operators a call of the allocator was: within the C++ library they call each other and malloc, and the innermost is told.
+//! The C++ operator that an allocator call came from. Within the C++ library,
+//! operators call each other and malloc; the trace records the innermost call.
 //!
-//! An operator that ends with a jump to `free` leaves no call of its own, and neither does a function that ends with a jump to the
-//! operator. What was called is known where the call names it ([`Callees`]).
+//! An operator that tail-calls `free` leaves no call of its own, and neither does a function that tail-calls
+//! the operator. The called function is known only where the call instruction names it ([`Callees`]).
 
 use memref::{Allocation, AllocationFunction};
 use rustc_hash::FxHashMap;

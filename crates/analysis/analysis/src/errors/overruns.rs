@@ -1,9 +1,10 @@
-//! Copies by the C library that begin in a variable and end behind it. A function that is handed a variable's address knows nothing of
-//! its end, so this is told by what it stored: one row of bytes, which its caller asked for.
+//! Copies by the C library that begin in a variable and end behind it. A function that receives the
+//! address of a variable does not know where the variable ends. Therefore an overrun is detected
+//! from what the function stored: one contiguous range of bytes, which its caller asked for.
 //!
-//! Variables are those that debug information has a type of: static ones, and locals of the function that made the call. Where several
-//! lie at the same place, at different times, all of them have to be shorter; and nothing behind is declared on the same line, since
-//! such a declaration may take one object apart.
+//! The variables considered are those whose type is in the debug information: static variables, and locals of the
+//! function that made the call. Where several occupy the same place at different times, the copy must exceed all of
+//! them. Nothing behind them may be declared on the same line, since such a declaration may destructure one object.
 
 use memref::VirtAddr;
 use symbols::{LocalVariable, Resolver, VariableKind};

@@ -1,8 +1,9 @@
-//! Which words of memory hold pointers to blocks, as far as the values of accesses tell: from this follows what of the blocks that were
-//! never released the program could still have reached.
+//! Which words of memory hold pointers to blocks, as far as the recorded values tell. This
+//! determines which of the blocks that were never released the program could still have reached.
 //!
-//! A word is one of eight bytes at an address that eight divides, as compilers store pointers. Stacks are followed apart: what lies below
-//! a return address when it is written, or below the stack pointer when a function has returned, is no program's any more.
+//! A word is eight bytes at an address that is a multiple of eight, as compilers store pointers.
+//! Stacks are tracked separately: what lies below a return address when it is written, or below
+//! the stack pointer after a function has returned, no longer belongs to the program.
 
 use memref::{Access, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;

@@ -1,4 +1,4 @@
-//! What of the blocks that were never released could still have been reached, in the terms of Valgrind's memcheck.
+//! Reachability of blocks that were never released, in the terms of Valgrind's memcheck.
 
 use super::inner::InnerPointers;
 

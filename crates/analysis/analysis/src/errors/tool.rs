@@ -1,4 +1,4 @@
-//! The replay that finds them.
+//! The replay that finds the errors.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! Bytes that nobody wrote, followed through registers and copies to where they decide, where control flow was recorded (`record --flow
-//! full`).
+//! Bytes that were never written, followed through registers and copies to where
+//! they affect a decision. Needs recorded control flow (`record --flow full`).
 //!
-//! What is told is one: the label of a value goes on only where all of it comes from such bytes ([`LabelRules::Whole`]), so what is masked,
-//! chosen or put together from parts has none any more; and of what the C library computes nothing has one, as its functions on
-//! strings read past their ends.
+//! There are no false reports: a value carries the label only if all of it comes from such bytes
+//! ([`LabelRules::Whole`]). A value that is masked, selected or assembled from parts has no label. Nothing
+//! that the C library computes has one either, since its string functions read past the ends of strings.
 
 use memref::{Access, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;

@@ -1,4 +1,5 @@
-//! What accesses of a replay read or wrote, where that was recorded (`record --data`): a replay tells accesses alone.
+//! The values that the accesses of a replay read or wrote, if they were
+//! recorded (`record --data`). The replay itself delivers accesses only.
 
 use memref::{Access, ThreadId};
 use rustc_hash::FxHashMap;

@@ -1,4 +1,5 @@
-//! Accesses that ended their program: they accessed nothing, so they are not in the trace; but the signal's cause tells where they went.
+//! Accesses that killed their program. They never completed, so they are not
+//! in the trace, but the cause of the signal tells which address they were to.
 
 use memref::{Access, AccessKind, Gap, GapReason, ThreadId, VirtAddr};
 use rustc_hash::FxHashSet;

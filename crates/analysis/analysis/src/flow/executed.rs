@@ -1,4 +1,4 @@
-//! Which instructions a thread executed between two accesses, where its control flow was recorded.
+//! The instructions that a thread executed between two accesses, where its control flow was recorded.
 
 use memref::VirtAddr;
 

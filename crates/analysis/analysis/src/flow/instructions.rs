@@ -1,7 +1,9 @@
-//! What threads did instruction by instruction, each with its accesses: control flow and accesses of one trace put together.
+//! The execution of each thread, instruction by instruction with
+//! accesses: the control flow and the accesses of one trace combined.
 //!
-//! The code is read from the files that the processes mapped, so instructions elsewhere (made at run time, in the vdso) are not known;
-//! their number is told, as is that of functions that are one event (malloc), whose instructions were only counted.
+//! Code is read from the files that the processes mapped. Instructions elsewhere (generated
+//! at run time, in the vdso) are not known, only their number is reported. The same applies
+//! to functions that are one event (malloc), whose instructions were only counted.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The control flow of a trace that was recorded with it (`record --flow full`): the blocks of code that a thread entered.
+//! The control flow of a trace recorded with `record --flow full`: the basic blocks that a thread entered.
 
 mod executed;
 mod instructions;

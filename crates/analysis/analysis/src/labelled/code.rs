@@ -1,4 +1,4 @@
-//! The program's instructions, decoded from the files that it ran: where each leads, and whether it accesses memory.
+//! The program's instructions, decoded from the files it executed: the successors of each, and whether it accesses memory.
 
 use std::sync::Arc;
 

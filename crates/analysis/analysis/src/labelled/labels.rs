@@ -1,5 +1,5 @@
-//! What has a label, and where that came from: bytes of memory and registers have labels, and a label knows the step that
-//! moved it, and the label before.
+//! Labels and where they came from. Bytes of memory and registers have
+//! labels; a label knows the step that moved it, and the label before that.
 
 use memref::VirtAddr;
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -1,7 +1,8 @@
-//! Labels that move as data does, through memory and registers, instruction by instruction: for taint, whose labels are bytes of an
-//! input, and for bytes that nobody wrote. Where a label decides something is for them to say.
+//! Labels that move with data through memory and registers, instruction by instruction. Taint analysis uses them for the bytes
+//! of an input, and error detection for bytes that were never written. The users define where a label affects a decision.
 //!
-//! It is demand-driven: as long as no register of a thread has a label, its accesses are only asked whether they touch a byte with one.
+//! Propagation is demand-driven: as long as no register of a thread
+//! has a label, its accesses are only checked for labelled bytes.
 
 mod code;
 mod labels;

@@ -1,8 +1,8 @@
-//! What one instruction does to labels.
+//! The effect of one instruction on labels.
 //!
-//! Which bytes come from which is told by `x86::DataFlow`. Moves keep labels byte by byte, bitwise operations join them byte by
-//! byte, all other operations give every byte that they write the label of what they read. Addresses give nothing to what is
-//! read through them, comparisons nothing to what depends on their outcome: data is followed, not decisions.
+//! `x86::DataFlow` tells which bytes come from which. Moves keep labels byte by byte, and bitwise operations join them byte by
+//! byte. All other operations give every byte they write the label of what they read. The label of an address does not pass to
+//! what is read through it, nor that of a comparison to what depends on its outcome: data is followed, decisions are not.
 
 use memref::{Access, VirtAddr};
 use x86::{ByteRule, ByteSource, ByteTarget, DataFlow, RegisterBytes, RegisterKind};

@@ -1,4 +1,4 @@
-//! System calls whose arguments decide.
+//! System calls whose arguments count as decisions.
 
 use memref::VirtAddr;
 use symbols::Resolver;

@@ -1,4 +1,4 @@
-//! What could be done about a type, in words with figures.
+//! Suggestions for changing the layout of a type, in words with figures.
 
 use super::uses::TypeUse;
 

@@ -1,4 +1,4 @@
-//! Where accesses to the blocks of a type disagree on what they are.
+//! Accesses to the blocks of a type that disagree about that type.
 
 use rustc_hash::FxHashMap;
 

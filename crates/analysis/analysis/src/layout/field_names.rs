@@ -1,4 +1,5 @@
-//! The fields of heap blocks that findings are about: named when all is found, since a block's type is known when all accesses voted.
+//! The fields of heap blocks that findings refer to. They are named after the
+//! replay, because the type of a block is known only when all accesses have voted.
 
 use std::sync::Arc;
 

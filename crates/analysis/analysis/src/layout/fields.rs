@@ -1,4 +1,4 @@
-//! The fields of a type: its members one after the other, those of members that are structures in their place.
+//! The fields of a type: its members in order, with nested structures replaced by their own members.
 
 use symbols::{Member, TypeKind, TypeLayout};
 

@@ -1,4 +1,4 @@
-//! The type of each heap block of a session, and the field that an address of a block lies in: for every table that names fields.
+//! The type of each heap block of a session, and the field at an address in a block. Every table that names fields uses it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

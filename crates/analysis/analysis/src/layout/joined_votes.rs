@@ -1,7 +1,9 @@
-//! The first replay on several cores: each worker takes the votes of its slices, and they are joined as if one had taken all.
+//! The first replay on several cores: each worker takes the votes of its
+//! slices, and the results are joined as if one worker had taken all votes.
 //!
-//! Types, blocks and the candidates of a block are numbered as they are met, and between equals the first one wins. So that order is
-//! found again, from what each worker knew after each of its slices. A block with more candidates than workers keep is no case for them.
+//! Types, blocks and the candidates of a block are numbered in the order in which they are met,
+//! and the first one wins a tie. That order is reconstructed from what each worker knew after
+//! each of its slices. A block with more candidates than workers keep cannot be handled this way.
 
 use std::ops::Range;
 use std::sync::Arc;

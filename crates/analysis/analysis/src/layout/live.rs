@@ -1,4 +1,4 @@
-//! The fields of heap blocks while a program runs: no trace tells what all accesses say, so those that were seen so far vote.
+//! The fields of heap blocks while a program runs. There is no trace with all votes yet, so the accesses seen so far vote.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,14 +1,16 @@
-//! Which type each heap block and variable has, and how its fields are used.
+//! The type of each heap block and variable, and how the fields of the type are used.
 //!
-//! Two replays. In the first ([`HeapTypes`]) each access whose type is known ([`crate::typing`]) votes for its block: the type, and where it
-//! begins. A block has the type that most of its own votes say; one without votes has that of the other blocks of its allocation
-//! site, where these have one type alone. In the second ([`TypeUses`]) all accesses to such a block are counted by field,
-//! also those that know no type themselves, and with them those to variables of the type, which debug information knows
-//! (`variables`). What lies in a larger type at that place, and members' scalars, agree with it; the rest is told as a conflict. What
-//! has no type is counted by place in the blocks of a call ([`OffsetUses`]).
+//! There are two replays. In the first ([`HeapTypes`]) each access whose type is known ([`crate::typing`]) votes for its
+//! block: for a type, and for the place where an object of it begins. A block has the type that most of its own votes
+//! name. A block without votes has the type of the other blocks of its allocation site, if these have only one. In the
+//! second ([`TypeUses`]) all accesses to such a block are counted by field, including those whose own type is unknown.
+//! Accesses to variables of the type, which debug information lists (`variables`), are counted with them. A vote for
+//! what lies in a larger type at that place agrees with it, and so does a vote for the scalar of a member; all others
+//! are reported as conflicts. Blocks without a type are counted by offset, grouped by allocating call ([`OffsetUses`]).
 //!
-//! A block whose votes are for objects of several types at their own places is a pool (`pools`), as those of a program's own allocator are. Where it
-//! is too large for its votes to tell the places, one more replay asks each access to it for its object.
+//! A block whose votes name objects of several types, each at a place of its own, is a pool
+//! (`pools`), such as the blocks of a program's own allocator. If a pool is too large for its
+//! votes to determine the places, one more replay asks for the object of each access to it.
 
 mod advice;
 mod conflicts;

@@ -1,5 +1,5 @@
-//! How blocks are used whose type nobody knows, as in stripped programs: accesses by their place in the block. Blocks of one size that one
-//! call allocated are taken for objects of one kind.
+//! The use of blocks whose type is unknown, as in stripped programs: accesses by offset in the block.
+//! Blocks of the same size from the same allocating call are assumed to hold objects of the same kind.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What lies in a type at an offset.
+//! What lies at an offset of a type.
 
 use symbols::{Member, TypeKind, TypeLayout};
 

@@ -1,4 +1,5 @@
-//! Blocks that objects of several types share, as those of a program's own allocator: what lies where, as accesses tell.
+//! Blocks that objects of several types share, such as those of a
+//! program's own allocator. Their contents are inferred from accesses.
 
 use memref::{Access, AccessKind};
 use rustc_hash::FxHashMap;

@@ -1,5 +1,6 @@
-//! Executions whose accesses have no vote: nothing of the program's heap is touched by an instruction that knows a type. They are counted
-//! block by block. Accesses of a block that lie a fixed distance apart are one look, where all of them lie in what they lay in the last time.
+//! Executions whose accesses have no vote, because no instruction with a known type touches
+//! the program's heap. They are counted block by block. Accesses of a block at fixed
+//! distances are looked up together, if all of them hit the same things as the last time.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Types of what is no heap block: statics and thread-locals by their symbols, local variables by the frames that they lie in. Numbers alone
-//! have no fields, so structures and unions count, and arrays of them; and what the C library keeps for itself is nobody's to lay out.
+//! The types of everything that is not a heap block: static and thread-local variables by their symbols, local
+//! variables by the stack frames that hold them. Plain numbers have no fields, so only structures, unions and
+//! arrays of them count. What the C library keeps for itself is left out, since nobody can change its layout.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

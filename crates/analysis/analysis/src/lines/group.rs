@@ -1,5 +1,5 @@
-//! What is shared, summed up: lines that hold the same variables and are shared in the same way are one group, with what each thread
-//! accesses there and from where, and what would have to lie apart.
+//! A summary of the shared lines. Lines that hold the same variables and are shared in the same way form
+//! a group, with what each thread accesses there, from where, and what would have to be moved apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 

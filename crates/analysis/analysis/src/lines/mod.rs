@@ -1,14 +1,15 @@
-//! Cache lines that several threads of a process use, at least one of which writes: who shares them truly (the same bytes), who falsely
-//! (different bytes), how often the line changes its owner, and what would have to lie apart.
+//! Cache lines that several threads of a process use and at least one of them writes: which threads share them truly (the
+//! same bytes) or falsely (different bytes), how often a line changes its owner, and what would have to be moved apart.
 //!
-//! Two passes. The first (`touched`) finds the lines, by all cores and without names; most programs have few. The second ([`LineUses`])
-//! replays, and follows these lines alone (`state`): each has the threads that hold a copy of it, as in caches that never evict. A line
-//! *changes its owner* where a thread writes it while others hold it, or reads it after another one wrote it. The trace orders threads by
-//! marks; between two marks (a *stretch*) nobody knows how their accesses lay. So two figures are told: the changes in the order
-//! of the replay, in which stretches come one after the other, and the most there can have been (`stretch`).
+//! There are two passes. The first (`touched`) finds the lines, on all cores and without names; most programs
+//! have few. The second ([`LineUses`]) replays the trace and follows these lines alone (`state`). Each line has
+//! the set of threads that hold a copy of it, as in caches that never evict. A line *changes its owner* when a
+//! thread writes it while others hold it, or reads it after another one wrote it. The trace orders threads by
+//! marks; the order of their accesses between two marks (in a *stretch*) is unknown. Therefore two figures are
+//! reported: the changes in replay order, in which stretches follow one another, and an upper bound (`stretch`).
 //!
-//! Memory that a thread gave back before another one used it is not shared, nor is the stack of a thread that has ended. Memory shared
-//! by processes is left out. What is shared is summed up by `group`.
+//! Memory that one thread released before another one used it is not shared, and neither is the stack of a
+//! thread that has ended. Memory shared between processes is left out. `group` sums up the shared lines.
 
 mod group;
 mod replayed;

@@ -1,4 +1,4 @@
-//! The second pass: a replay in which the shared lines alone are followed, with what each thread accesses of them, and from where.
+//! The second pass: a replay that follows the shared lines alone, with what each thread accesses of them and from where.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! How often a line can have changed its owner where the trace leaves the order open. A stretch of one thread overlaps those of others
-//! that begin before it ends; a thread takes the line at most as often as it accesses it there, and once more at most than
-//! others access it in stretches that overlap.
+//! An upper bound on how often a line changed its owner, where the trace leaves the order open. A stretch of one
+//! thread overlaps those of other threads that begin before it ends. In a stretch, a thread takes the line at
+//! most as often as it accesses it, and at most once more than other threads access it in overlapping stretches.
 
 use memref::{Order, ThreadId};
 

@@ -1,5 +1,5 @@
-//! The first pass: which lines more than one thread touches, at least one of them writing. Threads are read side by side, and nothing
-//! is named.
+//! The first pass: the lines that more than one thread touches and at least
+//! one of them writes. Threads are read in parallel, and nothing is named.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! Who accesses what in a machine: its functions, its variables, and the pages that they lie on.
+//! The access graph of a machine: its functions, its variables, and the pages that hold them.
 
 use std::cmp::Reverse;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! What runs before the kernel is at its own addresses: firmware, boot loader, the code that unpacks the kernel, and the kernel's first
-//! functions, which run where the kernel lies in memory.
+//! What runs before the kernel is at its own addresses: the firmware, the boot loader, the code that
+//! unpacks the kernel, and the kernel's first functions, which run at the kernel's physical address.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,12 +1,13 @@
-//! Who called whom in the guest's kernel, as calls and returns show themselves on its stacks: nothing is known of its code.
+//! The call graph of the guest's kernel, inferred from calls and returns on its stacks, without knowledge of its code.
 //!
-//! A call stores its return address, eight bytes, and the next access is another function's. A return loads it from there, and the next
-//! access is not this function's. A function of which neither is seen was jumped to: it stands below the one that jumped, and returns
-//! with it. One that accesses nothing before it jumps is not seen, and what it jumped to stands in its place. What the processor enters by
-//! itself stores nothing that is seen, and is known by its name, as are the places where the kernel changes to another task's stack. Linux
-//! aligns its stacks to their size, which tells them apart.
+//! A call stores its return address, eight bytes, and the next access is made by another function. A return loads
+//! the return address, and the next access is no longer made by this function. A function with neither call nor
+//! return was jumped to: it becomes a child of the function that jumped, and returns with it. A function that
+//! accesses nothing before it jumps is not seen, and the function it jumps to takes its place. Functions that the
+//! processor enters by itself store nothing visible, and are recognised by name, as are the places where the
+//! kernel switches to another task's stack. Linux aligns its stacks to their size, which tells them apart.
 //!
-//! Programs of the guest have one node each, as wide as all they did, and what ran before the kernel has a few.
+//! Each program of the guest has one node, as wide as all that it did. What ran before the kernel has a few nodes.
 
 use std::collections::HashMap;
 use std::sync::Arc;

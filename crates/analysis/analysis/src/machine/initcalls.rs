@@ -1,4 +1,4 @@
-//! What the kernel's parts did to get ready: Linux calls one function of each, by `do_one_initcall`.
+//! What the parts of the kernel did to initialise themselves: Linux calls one function of each by `do_one_initcall`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The guest's memory at any time, from what was found and what was written (Simutrace, section 1).
+//! The guest's memory at any time, from the contents that were found and the stores that were recorded (Simutrace, section 1).
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
-//! Whole machines: physical addresses, memory at any time, and who executed.
+//! Whole machines: physical addresses, memory contents at any time, and which process executed.
 //!
-//! A machine's trace has one thread a vCPU; what else it needs are streams of its own ([`trace_format::machine`]). All vCPUs
-//! share one clock, so cycles compare across them.
+//! The trace of a machine has one thread per vCPU. Everything else it needs is in separate streams
+//! ([`trace_format::machine`]). All vCPUs share one clock, so their cycles can be compared.
 
 mod access_graph;
 mod boot;

@@ -1,4 +1,4 @@
-//! Names for a machine's accesses: the kernel's own symbols, and those of the guest's programs whose files are given.
+//! Names for the accesses of a machine: the kernel's own symbols, and those of the guest's programs whose files are given.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Who accesses what in a part of a machine's physical memory, over a part of its time.
+//! The accesses to a part of a machine's physical memory during a part of its run, by what makes them or what they access.
 
 use std::collections::HashMap;
 use std::ops::Range;

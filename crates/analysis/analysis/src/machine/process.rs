@@ -1,4 +1,4 @@
-//! Who executed: the guest's processes, by cycle.
+//! Which of the guest's processes executed, by cycle.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

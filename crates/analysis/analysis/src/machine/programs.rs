@@ -1,10 +1,10 @@
-//! Where files of programs and libraries lay in the guest's processes: where the accesses are those of their code.
+//! Where program and library files were mapped in the guest's processes, so that accesses can be attributed to their code.
 //!
-//! A file that can be moved lies at another address in each process, and nothing in a trace says where. But code on a
-//! page of memory is code on a page of the file, and only where that page truly lies does every instruction that made an
-//! access have, in the file, an instruction at the same offset that makes such an access. So every page of the file is
-//! tried against a page that executed, and a place is believed if all of what executed there agrees, nowhere else does,
-//! and so many accesses could not agree by chance. Neither the guest's kernel nor its loader is asked.
+//! A relocatable file is mapped at a different address in each process, and nothing in a trace tells where. But a page
+//! of code in memory is a page of code of the file. Only for the right page of the file does every instruction that made
+//! an access correspond to an instruction at the same offset that makes such an access. Therefore every page of the file
+//! is tried against a page that executed. A match is accepted if everything that executed there agrees, no other place
+//! agrees, and the number of accesses rules out coincidence. This needs no help from the guest's kernel or its loader.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! What a vCPU wrote: where, physically, and which bytes.
+//! The stores of a vCPU: their physical addresses and bytes.
 
 use std::ops::Range;
 

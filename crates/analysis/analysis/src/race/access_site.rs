@@ -1,4 +1,4 @@
-//! What makes accesses one to a race.
+//! Which accesses count as the same one in races.
 
 use memref::{AccessKind, ThreadId, VirtAddr};
 

@@ -1,15 +1,15 @@
-//! Which accesses are atomic operations. On x86-64 an atomic load and most atomic stores are plain moves, so the
-//! instruction alone does not tell:
+//! Which accesses are atomic operations. On x86-64 an atomic load and most
+//! atomic stores are plain moves, so the instruction alone is not enough:
 //!
 //! 1. an instruction with a lock prefix, or an exchange with memory, is atomic; any other read-modify-write is not;
-//! 2. what debug information says is of an atomic type (`_Atomic`, `std::atomic`, Rust's `Atomic*`) is accessed atomically,
-//!    and so are guards of static variables;
-//! 3. code that comes from a library's header or module of atomics is atomic, and a line of the program that calls such
-//!    a function by name (`atomic_`, `__atomic_`, `__sync_`);
-//! 4. otherwise a plain move is atomic where an instruction of (1) was seen at the same address, unless the variable is
-//!    known to be of a plain type and the line is known to name no such function;
-//! 5. of such a variable a plain store by a thread that exchanged it before releases a lock of the program's own, which x86-64 allows. From then
-//!    on its plain moves are atomic.
+//! 2. a variable that debug information gives an atomic type (`_Atomic`, `std::atomic`,
+//!    Rust's `Atomic*`) is accessed atomically, and so are guards of static variables;
+//! 3. code from a library's header or module of atomics is atomic, and so is a line of the
+//!    program that calls such a function by name (for example `atomic_`, `__atomic_`, `__sync_`);
+//! 4. otherwise a plain move is atomic if an instruction of (1) was seen at the same address, unless
+//!    the variable is known to have a plain type and the line is known to name no such function;
+//! 5. a plain store to a variable of (4), by a thread that exchanged it before, releases a lock of
+//!    the program's own, which x86-64 allows. From then on plain moves to that variable are atomic.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;

@@ -1,6 +1,6 @@
-//! The calls that a thread is in, as far as its accesses tell: in a translated trace a call stores where it returns to, and the
-//! return loads that. What was called and not recorded inside (an allocator's functions) is left when its event comes; where a
-//! program changes stacks, callers are lost.
+//! The active calls of a thread, as far as its accesses tell. In a translated trace, a call stores its return
+//! address, and the return loads it. A function that was called but not recorded inside (such as those of an
+//! allocator) has returned when its event arrives. Callers are lost where a program switches stacks.
 
 use memref::{AccessKind, VirtAddr};
 use rustc_hash::FxHashMap;

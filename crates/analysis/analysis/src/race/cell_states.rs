@@ -1,9 +1,9 @@
-//! What is remembered of the bytes of one page.
+//! The state of the bytes of one page.
 //!
-//! Its cells have 8 bytes each. A cell stays one state as long as all accesses are of whole cells, and becomes two or eight where smaller
-//! ones come: words are the rule, and bytes are exact. States lie in arrays, so that one costs one line of a processor's cache; what is
-//! rare (eight states, reads of several threads) is in lists beside them. Which bytes the present thread has accessed lately is kept
-//! in bits as well: most accesses repeat others, and of these no state has to be looked at.
+//! The page is divided into cells of 8 bytes. A cell keeps one state as long as every access covers whole cells, and gets two or
+//! eight states when smaller accesses arrive: words are the common case, and bytes are still exact. States are stored in arrays,
+//! so that a state costs one cache line. Rare cases (eight states, reads by several threads) are in separate lists. Bits record
+//! which bytes the current thread accessed recently: most accesses repeat earlier ones, and for those no state is looked up.
 
 use memref::VirtAddr;
 

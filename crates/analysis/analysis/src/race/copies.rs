@@ -1,7 +1,7 @@
-//! What functions of the C library access for the program. In a translated trace their accesses are those of their own instructions, and
-//! belong to the call in the program that leads there, where it names one of the functions that are known here.
+//! The accesses that C library functions make on behalf of the program. In a translated trace they are made by the library's own
+//! instructions. They are attributed to the call in the program that leads there, if it names one of the functions known here.
 //!
-//! Functions on strings read whole vectors over the end: of them only what they write counts.
+//! String functions read whole vectors past the end of a string, so only their writes count.
 
 use memref::{AccessKind, ProcessId, VirtAddr};
 use rustc_hash::FxHashMap;

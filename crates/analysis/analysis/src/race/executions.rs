@@ -1,5 +1,4 @@
-//! Looking at executions of blocks: what is known of an instruction is found once, and accesses that change nothing are passed over
-//! without asking more.
+//! Processes executions of basic blocks: each instruction is examined once, and accesses that change nothing are skipped early.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,15 +1,15 @@
-//! Data races: accesses of two threads to the same bytes, at least one a write, that no synchronisation orders.
+//! Data races: accesses by two threads to the same bytes, at least one of them a write, that no synchronisation orders.
 //!
-//! Happens-before in the manner of FastTrack (Flanagan and Freund, PLDI 2009): each thread has a vector clock, each byte the
-//! epoch of its last write and those of the reads since. Locks, barriers and the like order threads as their events in the
-//! trace say; atomic variables order them as well: whoever reads one comes after whoever wrote it before. Memory orders
-//! weaker than that are not told apart, and where code is not known well enough to say whether a plain move is an atomic
-//! access (`atomics`), it is taken for one: what is reported is a race, what is not may be one. So it is where a trace does not
-//! tell which of two atomic accesses came first (`overlap`).
+//! The algorithm is happens-before in the manner of FastTrack (Flanagan and Freund, PLDI 2009): each thread has a vector
+//! clock, and each byte has the epochs of its last write and of the reads since. Locks, barriers and the like order
+//! threads as their events in the trace say. Atomic variables order them as well: a thread that reads one comes after
+//! every thread that wrote it before. Weaker memory orders are not distinguished. Where the code does not tell whether a
+//! plain move is an atomic access (`atomics`), it is assumed to be one. The same applies where a trace does not tell
+//! which of two atomic accesses came first (`overlap`). Therefore every reported race is a race, but races may be missed.
 //!
-//! What the C library does inside of its own functions is neither checked nor taken for synchronisation: its locks are
-//! events where they are the program's, and nobody's business where they are its own. What memcpy and its relatives access is the
-//! program's (`copies`).
+//! Accesses inside C library functions are neither checked nor taken for synchronisation:
+//! operations on the program's locks are events, and the library's own locks are ignored.
+//! The accesses of memcpy and similar functions belong to the program (`copies`).
 
 mod access_site;
 pub(crate) mod atomics;

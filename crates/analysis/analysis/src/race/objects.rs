@@ -1,4 +1,4 @@
-//! What orders threads, by address: locks, atomic variables and the like, and what was given up to each.
+//! The objects that order threads, by address: locks, atomic variables and the like, and the clock released to each.
 
 use memref::VirtAddr;
 use rustc_hash::FxHashMap;

@@ -1,14 +1,15 @@
-//! Atomic accesses that a trace does not bring into one order.
+//! Atomic accesses whose order the trace does not fix.
 //!
-//! A translated thread's events lie between *marks*, points in the session's one sequence: around each locked instruction, each
-//! event of synchronisation, and at the end of each buffer. Of two threads' *stretches* between marks one lies wholly before
-//! the other, or they overlap, and then an atomic load in one may have seen a store in the other or not. The replay takes the
-//! stretch with the lower mark first, so such a load can come too early in it: the store that it saw is replayed later. That
-//! store is then taken for seen ([`Races::publish`]), by what came after the load, by what its thread wrote to atomic
-//! variables in that stretch, and by whoever loads those.
+//! The events of a translated thread lie between *marks*, which are points in the one sequence of the session: around each locked
+//! instruction and each synchronisation event, and at the end of each buffer. Of two *stretches* between marks of different
+//! threads, either one lies wholly before the other, or they overlap. If they overlap, an atomic load in one may or may not have
+//! seen a store in the other. The replay takes the stretch with the lower mark first, so such a load can come too early: the
+//! store it saw is replayed later. Then the store counts as seen ([`Races::publish`]) by everything that came after the load, by
+//! everything that the loading thread wrote to atomic variables in that stretch, and by every thread that loads those.
 //!
-//! What was found meanwhile waits until the stretches of both accesses are over: it is a race only if no such late store has
-//! ordered the two. So all that is reported is a race, whatever happened inside of a stretch; what is not may be one.
+//! A race found in the meantime waits until the stretches of both accesses are over. It
+//! is reported only if no such late store has ordered the two accesses. Therefore every
+//! reported race is a race, whatever happened inside a stretch, but races may be missed.
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;

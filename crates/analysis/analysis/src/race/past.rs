@@ -1,4 +1,4 @@
-//! One access as the shadow remembers it, and the present one.
+//! One access as the shadow memory records it, and the current access.
 
 use memref::{AccessKind, ThreadId};
 

@@ -1,5 +1,6 @@
-//! Runtimes inside of programs that run the program's work on threads of their own: Go's and tokio's. How they hand it from thread to thread is
-//! not modelled, so all that their functions access counts as synchronisation. A program is known to have one by its symbols and sections.
+//! Language runtimes that run the program's work on threads of their own: Go's and tokio's.
+//! How they pass work between threads is not modelled, so all accesses of their functions
+//! count as synchronisation. A program's runtime is recognised by its symbols and sections.
 
 use std::collections::BTreeSet;
 

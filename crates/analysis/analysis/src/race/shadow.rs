@@ -1,4 +1,4 @@
-//! What is remembered of each byte of a process: its last write and the reads since.
+//! The shadow memory of a process: the last write of each byte, and the reads since.
 
 use memref::VirtAddr;
 use rustc_hash::FxHashMap;

@@ -1,4 +1,4 @@
-//! Which block or region of a traced process an address belongs to.
+//! The block or region of a traced process that an address belongs to.
 
 use std::collections::{BTreeMap, HashMap};
 

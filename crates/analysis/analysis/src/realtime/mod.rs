@@ -1,5 +1,5 @@
-//! A workload under real-time virtual memory management and under a page table (Böhnert and Scholl, section V): a trace or
-//! the paper's synthetic one, as actions that the crate `rtvm` replays in both systems.
+//! A workload under real-time virtual memory management and under a page table (Böhnert and Scholl, section V). The
+//! workload is a trace or the synthetic one of the paper, as actions that the crate `rtvm` replays on both systems.
 //!
 //! Start with [`run_trace`]; [`ComparedRun`] is the result, from which every output is made.
 

@@ -1,5 +1,5 @@
-//! What Linux's munmap costs on the machine that asks: nothing of a recorded run, so it is measured only when asked for, and
-//! named after where it was measured.
+//! The cost of Linux's munmap on the current machine. It is not a property of a recorded run,
+//! so it is measured only on request, and the result names the machine it was measured on.
 
 /// Sizes for which munmap is measured: up to the largest that the figure shows, and what a test machine can spare.
 const MOST_BYTES: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! The result of replays, from which every output is made.
+//! The result of the replays, from which every output is made.
 
 use rtvm::replay::{Replay, ReplayOutcome};
 

@@ -1,4 +1,4 @@
-//! The synthetic workload, one seed after the other.
+//! The synthetic workload, run for one seed after the other.
 
 use rtvm::replay::{Action, ReplayOptions, Sizes, Synthetic, with_replay};
 

@@ -1,4 +1,4 @@
-//! A trace as actions: allocations in the order of the session, accesses between them as the replay gives them.
+//! A trace as actions: allocations in the order of the session, with accesses between them in replay order.
 
 use std::path::Path;
 

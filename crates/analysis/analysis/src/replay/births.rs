@@ -1,4 +1,4 @@
-//! When the processes of a trace were made.
+//! When the processes of a trace were created.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
-//! A replay that several workers count, each some *slices* of it: what a thread does after the other is followed once, by whoever reads the
-//! trace, and a worker is told at the beginning of a slice how things stand there.
+//! A replay whose counting is divided among several workers, each of which counts some *slices* of it. The reader of
+//! the trace follows each thread from start to end; a worker receives the state at the beginning of each of its slices.
 //!
-//! Two things make an access mean what it means. What addresses are changes with allocations and mappings: each worker has resolvers of its
-//! own, and applies all changes to them. Which frames are on a thread's stack changes with calls and returns: whoever reads follows
-//! them through everything, which is a third of counting and less, and a worker begins with a copy.
-//! So a worker may see slices that lie far from each other, but always in their order.
+//! The meaning of an access depends on two things. What lies at an address changes with allocations and mappings:
+//! each worker has resolvers of its own and applies all changes to them. Which frames are on a thread's stack changes
+//! with calls and returns: the reader follows them through the whole trace, which costs a third of counting or less,
+//! and a worker starts with a copy. Thus a worker may receive slices that are far apart, but always in order.
 
 use std::collections::HashSet;
 use std::ops::Range;

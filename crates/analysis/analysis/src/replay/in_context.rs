@@ -1,7 +1,7 @@
-//! A replay in which each event comes with its place: its instruction, and the context that this ran in.
+//! A replay in which each event comes with its place: its instruction, and the calling context.
 //!
-//! Whoever reads the trace follows the stacks. Where there are several cores the tool runs on another one, some ten thousand accesses behind,
-//! with resolvers of its own.
+//! The thread that reads the trace follows the stacks. On several cores the tool runs
+//! on another thread, some ten thousand accesses behind, with resolvers of its own.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! The replay: all threads' events in an order in which addresses mean what they meant.
+//! The replay: the events of all threads, in an order in which addresses mean what they meant during the recording.
 //!
-//! Events that change meaning (allocations, releases, mappings) have an order that holds for the whole session. A thread's
-//! accesses lie between two order marks: they came after the first one, and nobody knows whether before or after what
-//! other threads did meanwhile. So the thread whose mark is lowest goes first, after all changes up to that mark were
-//! applied. Whatever synchronisation the program used makes the right name come out; where it used none, either name is
-//! right. An event that has an order itself waits until it is the lowest: what gives something up is seen before what takes
-//! it up. A forked child begins with what its parent had when it made the child, which may be long before the child's first event.
+//! Events that change this meaning (allocations, releases, mappings) have an order that holds for the whole session. The accesses
+//! of a thread lie between two order marks. They came after the first mark, but their order relative to what other threads did in
+//! the meantime is unknown. Therefore the thread with the lowest mark goes first, after all changes up to that mark have been
+//! applied. If the program was synchronised, this gives the right name; if it was not, either name is right. An event that has an
+//! order itself waits until it is the lowest: an event that gives something up is replayed before the event that takes it up. A
+//! forked child starts with what its parent had at the time of the fork, which may be long before the child's first event.
 
 mod births;
 mod divided;

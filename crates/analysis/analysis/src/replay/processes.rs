@@ -1,4 +1,4 @@
-//! The processes of a replay, each on its way through what changes the meaning of its addresses.
+//! The processes of a replay, each with its current position in the changes to the meaning of its addresses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! How many different things there were, of which only hashes are seen: HyperLogLog (Flajolet, Fusy, Gandouet, Meunier 2007).
+//! Estimates the number of distinct items from their hashes: HyperLogLog (Flajolet, Fusy, Gandouet, Meunier 2007).
 //!
-//! Small numbers are known by the registers that are still empty (linear counting).
+//! Small numbers are computed from the registers that are still empty (linear counting).
 
 /// Registers, a byte each. The standard error is 1.04 / sqrt(registers): 0.8 %.
 const REGISTER_BITS: u32 = 14;

@@ -1,5 +1,6 @@
-//! Where the frame of the function is that a thread begins with, whose call nobody saw: an access by the stack or frame pointer tells the
-//! register, and call frame information the distance from there to the canonical frame address (CFA).
+//! The stack frame of the function that a thread begins with, whose call was not recorded.
+//! An access through the stack or frame pointer gives the value of the register, and call
+//! frame information gives the distance from there to the canonical frame address (CFA).
 
 use memref::{Access, VirtAddr};
 use symbols::{CodeId, Resolver};

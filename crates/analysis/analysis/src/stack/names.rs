@@ -1,4 +1,4 @@
-//! Names of contexts: the functions from the outermost one to the one that ran, with the lines at which each was.
+//! Names of contexts: the functions from the outermost to the innermost, with the current line in each.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
-//! Whether a function returns what a call in it gave: an allocator's wrapper does.
+//! Whether a function returns the result of a call it makes, as a wrapper of an allocator does.
 //!
-//! The function's code is followed from the call on, with the registers and places on the stack that hold the result. It is
-//! found where some way leads to a return with the result in rax, unchanged. Code is read as it stands in the file, so this
-//! needs no run; whether a function that was found is a wrapper is decided with what the run did (`sites`).
+//! The function's code is followed from the call on, with the registers and stack slots that hold the result. The answer
+//! is yes if some path leads to a return with the unchanged result in rax. The code is read from the file, so this needs
+//! no execution. Whether a function found this way is a wrapper is decided from what happened in the run (`sites`).
 
 use std::collections::{BTreeMap, HashSet};
 

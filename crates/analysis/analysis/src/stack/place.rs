@@ -1,4 +1,4 @@
-//! Where something happened: an instruction, and how the program came there.
+//! Where something happened: an instruction and its calling context.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Which stacks are rows of a table, and what the others come to.
+//! Which stacks become rows of a table, and the sum of all others.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

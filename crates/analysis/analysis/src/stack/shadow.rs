@@ -1,4 +1,4 @@
-//! The stacks of calls of all threads, as they are at each moment of a replay.
+//! The call stacks of all threads, as they are at each point of a replay.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

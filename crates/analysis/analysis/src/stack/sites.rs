@@ -1,11 +1,11 @@
-//! Where a block was allocated, as people mean it: not in `zmalloc`, but in what called it.
+//! Where a block was allocated from the user's point of view: not in `zmalloc`, but in its caller.
 //!
-//! A wrapper of an allocator is found by what it does: whatever it allocates it returns (`passing`), and the size comes from
-//! its caller. A function that always asks for the same size makes something of its own, so it is no wrapper, though it
-//! returns what it made. Wrappers of wrappers are wrappers. Functions of the languages' own libraries that allocate for
-//! their callers (`alloc::`, `std::`) pass the block on by other ways than their result; they are known by their names.
+//! A wrapper of an allocator is recognised by its behaviour: it returns whatever it allocates (`passing`), and the size comes
+//! from its caller. A function that always asks for the same size creates an object of its own. It is not a wrapper, although
+//! it returns what it allocated. Wrappers of wrappers are wrappers. Functions of the languages' own libraries that allocate
+//! for their callers (`alloc::`, `std::`) pass the block on in other ways than by their result; they are recognised by name.
 //!
-//! Start with [`AllocationSites::find`], which is asked at the end of a replay in context.
+//! Start with [`AllocationSites::find`], which is called at the end of a replay in context.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -1,7 +1,7 @@
-//! Following stacks block by block: what a block does to a stack is found out once, not at each of its accesses.
+//! Follows stacks basic block by basic block: the effect of a block on a stack is computed once, not at each of its accesses.
 //!
-//! A block is cut into *steps*: accesses that are made in one context, whichever that is. A call that writes its return address is one,
-//! so is a return that reads it; what lies between is cut where the function changes.
+//! A block is divided into *steps*: accesses made in one context, whichever it is. A call that writes its return
+//! address is a step, and so is a return that reads it. What lies between them is divided where the function changes.
 
 use std::ops::Range;
 

@@ -1,10 +1,10 @@
-//! Sums by stack of functions in bounded memory: what instructions did in contexts goes into a tree of stacks, from which those that
-//! were rarest so far are left out where it becomes too large.
+//! Sums by stack of functions in bounded memory. What instructions did in contexts goes into a tree
+//! of stacks; when the tree becomes too large, the stacks that were rarest so far are dropped.
 //!
-//! Which stacks are left out follows lossy counting (Manku and Motwani 2002): one that is not in the tree has at most so many accesses
-//! (`missed`), and one that comes back may lack as many. So after one pass it is known which stacks may have enough accesses to be
-//! rows. Where any was left out, a second pass counts these alone, from the beginning; what is shown is exact. One pass is enough
-//! where the tree had room for all.
+//! Stacks are dropped by lossy counting (Manku and Motwani 2002). A stack that is not in the tree has at
+//! most `missed` accesses, and a stack that returns to it may lack as many. So after one pass it is known
+//! which stacks may have enough accesses to be rows. If any stack was dropped, a second pass counts these
+//! alone from the beginning; the figures shown are exact. One pass is enough if the tree had room for all.
 
 use rustc_hash::FxHashMap;
 use symbols::CodeId;

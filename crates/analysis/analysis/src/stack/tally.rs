@@ -1,5 +1,5 @@
-//! Counts by calling context. All contexts and all that was counted in them are kept; [`StackTable`](super::StackTable) drains it
-//! for what is bounded.
+//! Counts by calling context. All contexts and their counts are kept;
+//! [`StackTable`](super::StackTable) drains them when memory must be bounded.
 
 use std::ops::Range;
 use std::sync::Arc;

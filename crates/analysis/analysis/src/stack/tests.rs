@@ -1,4 +1,4 @@
-//! Contexts grow and fold as their documentation says; whole programs are in the end-to-end tests.
+//! Contexts grow and fold as documented; whole programs are in the end-to-end tests.
 
 use symbols::CodeId;
 

@@ -1,4 +1,4 @@
-//! What an instruction does to a stack of calls.
+//! The effect of an instruction on a call stack.
 
 use memref::{Access, AccessKind, VirtAddr};
 use symbols::{CodeId, FunctionId, Resolver};

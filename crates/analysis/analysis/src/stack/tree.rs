@@ -1,5 +1,5 @@
-//! Stacks of functions as a tree: a stack is that of its caller, and a function. What is called alike in the same caller is one,
-//! however many instructions call it. Functions and modules are numbers until they are shown.
+//! Stacks of functions as a tree: a stack is the stack of its caller plus a function. Calls from one caller to functions of the
+//! same name are one node, however many call instructions there are. Functions and modules are numbers until they are shown.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

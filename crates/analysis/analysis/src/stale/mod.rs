@@ -1,9 +1,9 @@
-//! Accesses to released memory (MadT, section III-F: names that begin with `<freed:` or `<unmap:`), and releases of what is
-//! no live block.
+//! Accesses to released memory (MadT, section III-F: names that begin with
+//! `<freed:` or `<unmap:`), and releases of what is not a live block.
 //!
-//! What is released are whole blocks with the bytes that the allocator rounded them up by ([`symbols::HeapBlock::slack`]). Loads
-//! of the C library's string functions that go past an end, as they read whole vectors, are none, and neither is the allocator's own
-//! work (`scan`).
+//! Whole blocks are released, including the bytes by which the allocator rounded them up
+//! ([`symbols::HeapBlock::slack`]). Loads by string functions of the C library that go past the end of a string,
+//! because they read whole vectors, are not reported. Neither are the allocator's own accesses (`scan`).
 
 pub(crate) mod scan;
 

@@ -1,18 +1,19 @@
-//! Loads past the end of a string that are right: functions of the C library read whole vectors. They know that a vector which
-//! holds a byte of the string lies in a page that may be read; what else it holds they don't look at.
+//! Legitimate loads past the end of a string. Functions of the C library read whole vectors. They know
+//! that a vector with a byte of the string lies in a readable page, and they ignore the other bytes in it.
 //!
-//! Such a load begins outside of the string or lies wholly after its end. Two cases are told from a use of released memory:
+//! Such a load begins outside of the string or lies wholly after its
+//! end. Two cases are distinguished from a use of released memory:
 //!
-//! - A vector that holds bytes of live memory, too: the string may be there. But one that begins where the released block began is
-//!   the first one of a string in that block.
-//! - Vectors are loaded in groups of up to four whose bytes are looked at together. One without a live byte is right if those
-//!   before it, each of which meets the next, lead back to live memory.
+//! - A vector that also holds bytes of live memory: the string may be there. But a vector
+//!   that begins where the released block began is the first one of a string in that block.
+//! - Vectors are loaded in groups of up to four whose bytes are examined together. A vector without a live
+//!   byte is legitimate if the vectors before it, each adjacent to the next, lead back to live memory.
 //!
-//! A load under a mask is recorded as single elements: those of one instruction, one after the other, are one vector here. Of one that is
-//! alone, the vector may begin before it.
+//! A load under a mask is recorded as single elements. Consecutive elements of one
+//! instruction are one vector here. If an element is alone, the vector may begin before it.
 //!
-//! The allocator's own work is no use either: parts of it are not called through malloc and free, such as what a thread's end
-//! gives back, and `malloc_usable_size` reads what is before a block.
+//! The allocator's own accesses are not uses either. Parts of the allocator are not called through malloc and
+//! free, such as the cleanup at the end of a thread, and `malloc_usable_size` reads what is before a block.
 
 use memref::{Access, AccessKind, VirtAddr};
 use rustc_hash::FxHashMap;

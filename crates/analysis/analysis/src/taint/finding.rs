@@ -1,4 +1,4 @@
-//! What taint finds: where data came from, where it decides, and the places between.
+//! The findings of taint analysis: where data came from, where it affects a decision, and the places between.
 
 use memref::{ThreadId, VirtAddr};
 use symbols::Resolver;

@@ -1,8 +1,9 @@
-//! Functions whose format decides what they read and write.
+//! Functions whose format string determines what they read and write.
 //!
-//! The one that reads the format is found by its entry: it is what they call, after as many unnamed functions, and it calls itself for
-//! streams without a buffer. It reads the directives byte by byte. The text before the first one it copies, and then it
-//! reads the byte behind, which it would not if that text were not the format's.
+//! The internal function that reads the format is found by its entry: it is reached from the known
+//! functions through a fixed number of unnamed functions, and it calls itself for streams without a
+//! buffer. It reads the directives byte by byte. It copies the text before the first directive and then
+//! reads the byte behind that text, which it would not do if the text did not belong to the format.
 
 use memref::{Access, VirtAddr};
 use rustc_hash::FxHashMap;

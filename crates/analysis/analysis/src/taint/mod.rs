@@ -1,13 +1,14 @@
-//! Taint analysis: what comes in from outside is followed through memory and registers to where it must not decide: the
-//! target of a jump, the arguments of a system call, the format of a printf, the size of a block (Unlimited Watchpoints, section 3.1).
+//! Taint analysis: input from outside is followed through memory and registers to places
+//! where it must not affect a decision: the target of a jump, the arguments of a system
+//! call, the format of a printf, the size of a block (Unlimited Watchpoints, section 3.1).
 //!
-//! It is demand-driven. As long as no register of a thread is tainted, its accesses are only asked whether they touch a
-//! tainted byte, which is what a watchpoint unit would answer. When one does, every instruction is followed until the
-//! registers are clean again. The trace has every access with the number of instructions before it; those in between are
-//! in its control flow ([`crate::flow`]) where that was recorded, and else found in the program's files (`path`).
+//! The analysis is demand-driven. As long as no register of a thread is tainted, its accesses are only checked for tainted
+//! bytes, which is what a watchpoint unit would do. When one is found, every instruction is followed until the registers are
+//! clean again. The trace has every access with the number of instructions before it. The instructions between accesses are
+//! in its control flow ([`crate::flow`]) if that was recorded; otherwise they are found in the program's files (`path`).
 //!
-//! Followed are data: moves and what is computed from them. Not followed are addresses (what is read through a tainted
-//! pointer is not tainted by it) and decisions (comparisons and what depends on them).
+//! Data is followed: moves, and what is computed from data. Addresses are not followed (what is read through
+//! a tainted pointer is not tainted by it), and neither are decisions (comparisons and what depends on them).
 
 mod finding;
 mod formats;

@@ -1,8 +1,8 @@
-//! Which instructions a thread executed between two accesses.
+//! The instructions that a thread executed between two accesses.
 //!
-//! A translated trace counts every instruction and has every access, so of the ways from one access to the next only those
-//! are left that have the right number of instructions, none of which accesses memory: mostly one. Where several are,
-//! all of them are followed.
+//! A translated trace counts every instruction and has every access. So of the paths from
+//! one access to the next, only those remain that have the right number of instructions and
+//! no memory access; mostly there is one. If there are several, all of them are followed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Functions that give memory, and the registers in which they are told how much.
+//! Functions that allocate memory, and the registers that hold the requested size.
 
 use memref::AllocationFunction as F;
 

@@ -1,5 +1,5 @@
-//! Where blocks were allocated, as rows show it: in the function that wanted them where contexts were followed, else by the call
-//! of the allocator.
+//! Allocation sites as rows show them: the function that wanted the
+//! block if contexts were followed, otherwise the call of the allocator.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Counting on several cores: workers count slices of a replay, and what they counted is added up.
+//! Counting on several cores: workers count slices of a replay, and their counts are added up.
 
 use std::ops::Range;
 use std::sync::Arc;

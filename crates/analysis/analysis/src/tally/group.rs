@@ -1,4 +1,4 @@
-//! From numbers to rows: what several numbers have in common is one row. The names come from here, for every table and pair.
+//! From numbers to rows: numbers with the same name form one row. The row names of every table and pair come from here.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Counting by variable, block by block: accesses of a block that lie a fixed distance apart are one addition, where all of them
-//! lie in one variable.
+//! Counting by variable, basic block by basic block: accesses of a block
+//! at fixed distances are one addition if all of them lie in one variable.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Stacks split by function and local variable: an access to its thread's own stack belongs to the frame that it lies in,
-//! whoever made it. All other accesses belong to their variable.
+//! Stacks split by function and local variable. An access to its thread's own stack belongs to the
+//! stack frame that it hits, whichever function made it. All other accesses belong to their variable.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What the code that allocated a heap block says of it, and how people call the block: `Particle[1000] at game.cpp:17`.
+//! What the allocating code tells about a heap block, and the name that people see for it: `Particle[1000] at game.cpp:17`.
 
 use std::sync::Arc;
 

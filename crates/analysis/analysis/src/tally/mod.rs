@@ -1,7 +1,7 @@
 //! Counts of accesses by variable, function, line, allocation, page, region and thread, and by any two of them.
 //!
-//! Counting is done with numbers (`numbering`), in one pass for all tables that are wanted ([`Tally`]) or for a pair of them
-//! ([`PairTally`]); the names of the rows are found at the end (`group`). What is shown of them is left to the crate `report`.
+//! Counting uses numbers (`numbering`), in one pass for all requested tables ([`Tally`]) or for a pair of them
+//! ([`PairTally`]). The names of the rows are found at the end (`group`). Display is left to the crate `report`.
 
 mod allocated;
 mod divided;

@@ -1,4 +1,4 @@
-//! Numbers for what an access is counted to, so that counting is adding to a list; names come at the end.
+//! Numbers for what an access is counted under, so that counting is adding to a list; names come at the end.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Counts by two things at once: who accesses what.
+//! Counts by two keys at once: who accesses what.
 
 use std::collections::HashMap;
 

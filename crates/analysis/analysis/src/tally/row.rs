@@ -1,4 +1,4 @@
-//! What a table has rows of, and a row.
+//! The kinds of rows that a table can have, and a row.
 
 use super::made::MadeBlock;
 use crate::layout::TypeConflict;

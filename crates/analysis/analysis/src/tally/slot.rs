@@ -1,4 +1,4 @@
-//! Lists by number that grow when a number comes for the first time.
+//! Lists indexed by number that grow on the first use of a number.
 
 /// The place of that number.
 pub(crate) fn slot<T: Clone + Default>(list: &mut Vec<T>, index: u32) -> &mut T {

@@ -1,8 +1,9 @@
-//! Counting by what lies on stacks and beside them, step by step: accesses of a step that lie a fixed distance apart are one
-//! addition, where they are counted to what they were counted to the last time.
+//! Counting of stack and other accesses, step by step: accesses of a step at fixed
+//! distances are one addition, if they are counted under the same numbers as the last time.
 //!
-//! That is known without looking at each of them where all lie in one variable that is counted as a whole, where they lie in the frame
-//! of the function that runs, at the same distance from its end as the last time, and where they lie where they lay.
+//! This is known without examining each access in three cases: all of them lie in one variable
+//! that is counted as a whole; they lie in the stack frame of the running function, at the same
+//! distance from its end as the last time; or they lie at the same addresses as the last time.
 
 use std::ops::Range;
 

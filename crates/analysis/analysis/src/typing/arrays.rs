@@ -1,4 +1,4 @@
-//! Arrays of which an instruction takes elements, and whose bounds DWARF knows: static ones, those on the stack, and members.
+//! Arrays whose elements an instruction accesses and whose bounds are in DWARF: static arrays, those on the stack, and members.
 
 use memref::VirtAddr;
 use symbols::{LinkAddr, Module, TypeKind, TypeLayout, TypedFunction, TypedVariable, VariablePlace};

@@ -1,6 +1,6 @@
-//! Types of accesses: what the register that an instruction takes its address from points to. Debug information says which variable is
-//! in which register where; in between, a walk through the function follows pointers through moves, sums, loads of pointer fields,
-//! the stack and calls (`walk`), instruction by instruction as the crate `x86` tells.
+//! Types of accesses: what the register points to from which an instruction takes its address. Debug information tells which
+//! variable is in which register at which instructions. For the rest, a walk through the function follows pointers through
+//! moves, sums, loads of pointer fields, the stack and calls (`walk`). The crate `x86` tells the effect of each instruction.
 
 mod arrays;
 mod step;

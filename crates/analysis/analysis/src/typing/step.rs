@@ -1,4 +1,4 @@
-//! What one instruction does to pointers.
+//! The effect of one instruction on pointers.
 
 use symbols::LinkAddr;
 use x86::{

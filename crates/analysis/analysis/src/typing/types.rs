@@ -1,4 +1,4 @@
-//! The types of a session's accesses, by instruction; a type is one, whichever unit or module describes it.
+//! The types of a session's accesses, by instruction. A type is the same one in all units and modules that describe it.
 
 use std::collections::HashMap;
 use std::ops::Range;

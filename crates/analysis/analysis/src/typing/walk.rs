@@ -1,5 +1,5 @@
-//! The walk through one function: what its registers and the slots of its frame hold before each instruction, on every way that leads
-//! there.
+//! The walk through one function: what its registers and stack slots
+//! hold before each instruction, on every path that leads there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
