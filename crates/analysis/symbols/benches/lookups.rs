@@ -1,4 +1,4 @@
-//! What a name costs: blocks, variables and code, by address.
+//! The cost of looking up blocks, variables and code by address.
 #![allow(missing_docs, reason = "criterion's macros")]
 
 #[path = "../tests/support/mod.rs"]

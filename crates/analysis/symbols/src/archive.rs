@@ -1,4 +1,4 @@
-//! Copies of the files that names come from, laid out so that a [`crate::SearchPath`] finds them when the files are gone.
+//! Copies of the files that names come from, laid out so that a [`crate::SearchPath`] finds them when the originals are gone.
 
 use std::{
     fs, io,

@@ -1,4 +1,4 @@
-//! Which variable was found lately: most accesses go where others went before.
+//! A cache of recently found variables: most accesses go where earlier ones went.
 
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Names as programmers write them: C++ (Itanium), Rust legacy and v0.
+//! Names as programmers write them, demangled from C++ (Itanium), Rust legacy and v0.
 
 use std::borrow::Cow;
 

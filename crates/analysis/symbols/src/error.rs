@@ -1,4 +1,4 @@
-//! What can go wrong, each with one line that says where and why.
+//! The errors of this crate. Each has a message of one line that says where and why.
 
 use std::{io, path::PathBuf};
 

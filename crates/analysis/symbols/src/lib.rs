@@ -1,15 +1,15 @@
 //! Names for the addresses of a traced program (MadT, sections II-B, III-E and III-F).
 //!
-//! An address becomes a function and source line, a variable and its field, a heap block or a region. This happens when a
-//! trace is read, never in the traced process: the trace holds addresses, the order of mappings and allocations, and the
-//! build ids of the files; this crate reads those files.
+//! An address becomes a function and source line, a variable and its field, a heap block or a region.
+//! This happens when a trace is read, never in the traced process: the trace holds addresses, the
+//! order of mappings and allocations, and the build ids of the files; this crate reads those files.
 //!
-//! Start with [`Resolver`]: one process at one point of its run. It is made of a [`ProcessImage`] (which file is mapped
-//! where), a [`HeapMap`] (which allocation owns which byte) and [`Names`] (numbers for names, shared by all resolvers of a
-//! session). [`Module`] is one ELF file, usable alone, for example to find the address of a function by name.
+//! Start with [`Resolver`]: one process at one point of its run. It consists of a [`ProcessImage`] (which file is mapped
+//! where), a [`HeapMap`] (which allocation owns which byte) and [`Names`] (numbers for names, shared by all resolvers of
+//! a session). [`Module`] is one ELF file, and can be used alone, for example to find the address of a function by name.
 //!
-//! Deliberately not here: split DWARF and `.gnu_debugaltlink`, type units, names of thread-local variables by address
-//! (their place differs by thread), and local variables whose place changes within their function.
+//! Deliberately not supported: split DWARF and `.gnu_debugaltlink`, type units, names of thread-local variables
+//! by address (their place differs by thread), and local variables whose place changes within their function.
 #![forbid(unsafe_code)]
 
 mod archive;

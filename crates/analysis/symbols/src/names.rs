@@ -1,4 +1,4 @@
-//! Numbers for names, so that tables can be counted by number and names written at the end.
+//! Numbers for names, so that tables count by number and look up names at the end.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! From names to addresses: for `--start FN`, for watching a variable, for listing what was never touched.
+//! From names to addresses: for `--start FN`, for watching a variable, and for listing what was never accessed.
 
 use std::sync::Arc;
 

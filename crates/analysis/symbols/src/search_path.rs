@@ -1,4 +1,4 @@
-//! Where the files of a trace and those with debug information are looked for.
+//! Where to look for the files of a trace and for those with debug information.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Lines of source, as debug information gives them.
+//! Source lines, as debug information gives them.
 
 use std::sync::Arc;
 

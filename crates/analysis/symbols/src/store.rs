@@ -1,4 +1,4 @@
-//! The files of a session, each opened once, whichever process maps it.
+//! The files of a session. Each is opened once, however many processes map it.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,4 +1,4 @@
-//! The heap map against a model that writes down the owner of each byte.
+//! The heap map against a model that records the owner of each byte.
 
 mod support;
 

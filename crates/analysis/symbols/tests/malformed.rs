@@ -1,4 +1,4 @@
-//! Damaged files give errors or fewer names, and never end the program.
+//! Damaged files cause errors or fewer names, and never end the program.
 
 mod support;
 

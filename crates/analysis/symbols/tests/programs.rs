@@ -1,4 +1,4 @@
-//! Programs of three languages, whose names are written down by hand.
+//! Programs in three languages, with the expected names written by hand.
 
 mod support;
 

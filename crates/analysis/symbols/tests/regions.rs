@@ -1,4 +1,4 @@
-//! The region map against a model by page, and the caches of the resolver against a resolver without any.
+//! The region map against a model by page, and the resolver's caches against a resolver without any.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! This program's own mappings: names for addresses that the program itself can tell.
+//! The mappings of the test process itself: names for addresses that it can check.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Generic functions that allocate, and what for: `Box<T>::new` and `RawVec<T>` of Rust's library, `allocate` of C++'s allocators,
-//! `make_unique<T>`. The compiler wrote the type down where it made the function for it.
+//! Generic functions that allocate, and the type they allocate for: `Box<T>::new` and `RawVec<T>` of Rust's library,
+//! `allocate` of C++'s allocators, `make_unique<T>`. The compiler recorded the type when it instantiated the function.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,8 +1,9 @@
-//! How far the stack pointer is below the canonical frame address (CFA) in the body of a function, by the call frame information in
-//! `.eh_frame` (System V ABI, AMD64 supplement, 4.2.4).
+//! Call frame information in `.eh_frame` (System V ABI, AMD64 supplement, 4.2.4): the rule for the canonical frame
+//! address (CFA) at an instruction, and how far the stack pointer is below the CFA in the body of a function.
 //!
-//! LLVM's frame base is the stack pointer wherever it keeps no frame pointer. It moves in a function's prologue and epilogue, where no
-//! variable is used, and where arguments are pushed: a function that does so for more of its code than not has none here.
+//! LLVM uses the stack pointer as frame base where it keeps no frame pointer. The stack pointer moves
+//! in the prologue and epilogue of a function, where no variable is used, and where arguments are
+//! pushed. A function that pushes arguments for more of its code than not has no such distance here.
 
 use std::{
     collections::BTreeMap,

@@ -1,7 +1,7 @@
-//! Local variables and parameters that lie at one place of their function's frame.
+//! Local variables and parameters that have a fixed place in the stack frame of their function.
 //!
 //! A place is given in bytes from the canonical frame address (CFA), which is the address after that of the return address.
-//! Variables that live in registers, or at places that change within the function, are left away; so are functions whose frame
+//! Variables that live in registers, or at places that change within the function, are left out. So are functions whose frame
 //! base is neither the CFA itself, nor the frame pointer of the usual prologue, nor the stack pointer ([`super::frame_rows`]).
 
 use std::{

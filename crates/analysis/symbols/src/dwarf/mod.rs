@@ -1,7 +1,7 @@
-//! Debug information (DWARF 4 and 5), read when it is first asked for.
+//! Debug information (DWARF 4 and 5), read on first use.
 //!
-//! [`DebugInfo`] holds the sections; what is read from them is kept: [`lines`] and [`locals`] by unit, [`statics`] all at
-//! once, [`types`] one by one.
+//! [`DebugInfo`] holds the sections and caches what is read from them: [`lines`]
+//! and [`locals`] by unit, [`statics`] all at once, [`types`] one by one.
 #![allow(non_upper_case_globals, reason = "the constants are DWARF's own names")]
 
 mod allocating;

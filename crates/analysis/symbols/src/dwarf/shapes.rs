@@ -1,5 +1,5 @@
-//! What types are to someone who follows pointers: what a pointer points to, and what lies at an offset. Read a unit at a time, without
-//! names.
+//! Types as needed to follow pointers: what a pointer points to, and
+//! what lies at an offset. Read one unit at a time, without names.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

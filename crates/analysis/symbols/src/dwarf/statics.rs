@@ -1,5 +1,5 @@
-//! Variables at fixed addresses: global, static, and static within functions and classes; and thread-local ones, which are
-//! at fixed offsets in their module's template.
+//! Variables at fixed addresses: global, static, and static within functions and classes.
+//! Also thread-local variables, which are at fixed offsets in the template of their module.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Where variables and parameters with types are while a function runs: in registers, and in its frame, with the instructions for which
-//! that holds (location lists). What a function returns.
+//! Places of typed variables and parameters while a function runs, in registers and in its stack frame, with
+//! the instructions for which each place is valid (location lists). Also the type that a function returns.
 
 use std::ops::Range;
 use std::sync::Arc;

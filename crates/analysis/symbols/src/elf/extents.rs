@@ -1,4 +1,4 @@
-//! Where functions begin and end, as the frame table for exceptions has them: also in files without symbols.
+//! Where functions begin and end according to the frame table for exceptions, which files without symbols also have.
 
 use std::ops::Range;
 use std::path::Path;

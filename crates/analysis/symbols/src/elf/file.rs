@@ -1,4 +1,4 @@
-//! Reading one ELF file: everything but its debug information.
+//! Reads everything of one ELF file except its debug information.
 
 use std::{
     collections::HashMap,

@@ -1,6 +1,6 @@
 //! ELF files: segments, sections, symbols and procedure linkage entries.
 //!
-//! What is read here is read when a file is opened; debug information is not, and neither is the frame table (`extents`).
+//! All of this is read when a file is opened, except the frame table (`extents`). Debug information is not read here.
 
 mod extents;
 mod file;

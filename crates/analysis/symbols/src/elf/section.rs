@@ -1,4 +1,4 @@
-//! Sections and segments: what a file's addresses are for.
+//! Sections and segments: what each range of a file's addresses is used for.
 
 use elf::LinkAddr;
 use memref::RegionKind;

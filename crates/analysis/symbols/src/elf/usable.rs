@@ -1,4 +1,4 @@
-//! Whether a file's code asks an allocator how many bytes a block really has.
+//! Whether a file's code asks an allocator for the actual size of a block.
 
 use std::path::Path;
 

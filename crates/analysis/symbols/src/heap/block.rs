@@ -1,4 +1,4 @@
-//! One allocated block, where it was allocated, and its forged name (Table II).
+//! One allocated block, its allocation site, and its forged name (Table II).
 
 use memref::{AllocationFunction, AllocationKind, VirtAddr};
 

@@ -1,7 +1,8 @@
-//! How many bytes an allocator gives to who asks for some: what `malloc_usable_size` says. A program may use them all.
+//! The number of bytes that an allocator provides for a request, as
+//! `malloc_usable_size` reports it. A program may use all of them.
 //!
-//! The trace has what was asked for. The rule of the GNU C library is known; where blocks lie as that rule can't have them,
-//! another allocator gave them, whose blocks lie in slots: one that takes the place of another has its slot.
+//! The trace has the requested size. The rule of the GNU C library is known. Where blocks have addresses that this rule rules
+//! out, they came from another allocator, which places blocks in slots; a block that replaces another one has its slot.
 
 use memref::VirtAddr;
 

@@ -1,9 +1,9 @@
-//! Who owns which byte of a 48-bit address space: a radix tree like the page tables of the processor.
+//! The owner of each byte of a 48-bit address space: a radix tree like the page tables of the processor.
 //!
-//! Each of four levels divides by 512; a page that has several owners keeps a sorted list of parts. A stretch with one
-//! owner takes one slot at the highest level that it covers, so a mapping of a terabyte costs no more than one of a page.
-//! Nodes are shared between clones and copied when written: a clone costs nothing, the first write to each 2 MiB
-//! afterwards copies its node and the lists of its pages.
+//! Each of four levels divides by 512; a page that has several owners keeps a sorted list of parts. A
+//! range with one owner takes one slot at the highest level that it covers, so a mapping of a terabyte
+//! costs no more than one of a page. Nodes are shared between clones and copied on write: a clone costs
+//! nothing, and the first write to each 2 MiB afterwards copies its node and the lists of its pages.
 
 use std::sync::{Arc, LazyLock};
 

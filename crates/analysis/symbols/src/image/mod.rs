@@ -1,7 +1,7 @@
-//! What is mapped where in one process, and which file it comes from (MadT, section III-E).
+//! What is mapped where in one process, and from which file (MadT, section III-E).
 //!
-//! [`RegionMap`] applies region events and finds regions; [`ProcessImage`] adds which mapped files are modules and what is
-//! added to their addresses.
+//! [`RegionMap`] applies region events and finds regions. [`ProcessImage`]
+//! adds which mapped files are modules and their load bias.
 
 mod process;
 mod region;

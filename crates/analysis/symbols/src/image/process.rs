@@ -1,4 +1,4 @@
-//! The modules of one process at one point of its run: which file, and what is added to its addresses.
+//! The modules of one process at one point of its run: the file of each, and its load bias.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Programs built for a test, and the events that map and allocate.
+//! Programs built for a test, and the mapping and allocation events that it uses.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test uses a part of it")]
 
 use std::{
