@@ -1,4 +1,4 @@
-//! What can go wrong while a result is written.
+//! Errors that occur while a result is written.
 
 use std::path::PathBuf;
 

@@ -1,13 +1,13 @@
-//! What people and programs read of memtap's results: tables, JSON, pages, pictures and exported events.
+//! The output of memtap for people and programs: tables, JSON, pages, pictures and exported events.
 //!
-//! One file an output format. What is shown is computed elsewhere ([`analysis`], `probes`, `rtvm`), so the same figure is the
-//! same in every output; nothing here reads the command line or decides an exit status. Where a new output goes:
+//! There is one file per output format. What is shown is computed elsewhere ([`analysis`], `probes`, `rtvm`), so the same figure
+//! is the same in every output. Nothing here reads the command line or decides an exit status. Where to add a new output:
 //!
-//! - a format that a trace is exported in: a file in [`export`], an [`export::Exporter`];
+//! - a format to which a trace is exported: a file in [`export`], with an [`export::Exporter`];
 //! - a view of figures: [`tables`] for a terminal and JSON, [`pages`] for HTML, [`heatmap`] and [`svg`] for pictures;
-//! - a stream of the file that is no event of the program: [`streams`];
+//! - a stream of the trace file that does not consist of the program's events: [`streams`];
 //! - findings for editors and code review: [`sarif`];
-//! - what the latency profiler found: [`latency`]; real-time virtual memory: [`realtime`].
+//! - results of the latency profiler: [`latency`]; real-time virtual memory: [`realtime`].
 //!
 //! Start with [`export::export`], which feeds an exporter.
 #![forbid(unsafe_code)]

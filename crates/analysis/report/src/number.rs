@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers in human-readable form.
 
 pub use analysis::{amount, grouped, missing};
 

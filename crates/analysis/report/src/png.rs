@@ -1,5 +1,5 @@
-//! Pictures as PNG: what [`crate::heatmap::to_svg`] and the others drew, rendered with a font that memtap carries with it, so
-//! that the same trace is the same picture on every machine.
+//! Pictures as PNG: the drawings of [`crate::heatmap::to_svg`] and others, rendered with a
+//! font that memtap includes, so that the same trace gives the same picture on every machine.
 
 use std::sync::{Arc, OnceLock};
 

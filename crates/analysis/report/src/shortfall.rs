@@ -1,4 +1,4 @@
-//! What a trace lacks, in one line: whoever shows figures that were made from a damaged trace shows this beside them.
+//! What a trace lacks, in one line. It is shown beside all figures from a damaged trace.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! The profile format of Callgrind, for KCachegrind and callgrind_annotate: functions with their lines, calls with what happened in
-//! them, and data.
+//! The profile format of Callgrind, for KCachegrind and callgrind_annotate:
+//! functions with their lines, calls with what happened in them, and data.
 //!
-//! The format knows functions only, so a variable is a function that those who access it call, as often as they do. So that nothing
-//! is counted twice, there are two families of events: `Loads`, `Stores`, `Modifies` and `Bytes` belong to the function that accesses,
-//! `DataLoads`, `DataStores` and `DataModifies` to the data that is accessed. What a call costs holds both.
+//! The format has only functions, so a variable is written as a function that the accessing functions call, once per access.
+//! To avoid double counting, there are two families of events: `Loads`, `Stores`, `Modifies` and `Bytes` belong to the
+//! accessing function, `DataLoads`, `DataStores` and `DataModifies` to the accessed data. The cost of a call includes both.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
-//! DHAT's file, version 2, as `dh_view.html` loads it: what became of heap blocks, by the stack that allocated them.
+//! DHAT's file, version 2, as `dh_view.html` loads it: what happened to heap blocks, by the stack that allocated them.
 //!
-//! Mappings are not the heap's. Times are instructions of all threads. A reallocation is an allocation of its own, with its own
-//! stack; DHAT counts it to the block's first stack, so that stacks differ where blocks are reallocated, and totals don't.
+//! Mappings are not part of the heap. Times are instructions of all threads. A reallocation is an allocation of its own, with its
+//! own stack. DHAT counts it under the first stack of the block, so stacks differ where blocks are reallocated; totals do not.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -1,9 +1,9 @@
-//! The traces of DynamoRIO's drmemtrace, in version 4 of that format: a file a thread, of entries of 12 bytes.
+//! The traces of DynamoRIO's drmemtrace, in version 4 of that format: one file per thread, of entries of 12 bytes.
 //!
-//! An entry has a type (u16), a size (u16) and an address (u64). An instruction is an entry with its length, which the entries of its
-//! accesses follow; before an address is executed for the first time in a file, entries with the bytes of the instruction come.
-//! Markers say what the file is. The source is `trace_entry.h` of DynamoRIO 10 (`trace_type_t`, `trace_marker_type_t`,
-//! `offline_file_type_t`). Instructions that are not known are left out, so the file's type says that instructions were filtered.
+//! An entry has a type (u16), a size (u16) and an address (u64). An instruction is an entry with its length, followed by the
+//! entries of its accesses. Before an address is executed for the first time in a file, entries with the bytes of the instruction
+//! are written. Markers describe the file. The source is `trace_entry.h` of DynamoRIO 10 (`trace_type_t`, `trace_marker_type_t`,
+//! `offline_file_type_t`). Unknown instructions are left out, so the file type says that instructions were filtered.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;

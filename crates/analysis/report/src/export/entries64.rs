@@ -1,5 +1,6 @@
-//! Accesses as entries of 32 bytes, the form of Simutrace's streams: cycle (48 bits), whether the data is a whole word, a tag
-//! whose lowest bit is a store's; instruction; address; data. A modify is two entries, unless its bytes were imported as one.
+//! Accesses as entries of 32 bytes, the form of Simutrace's streams: cycle (48 bits),
+//! whether the data is a whole word, a tag whose lowest bit marks a store; instruction;
+//! address; data. A modify becomes two entries, unless its bytes were imported as one.
 
 use std::io::Write;
 

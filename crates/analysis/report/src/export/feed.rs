@@ -1,4 +1,4 @@
-//! Feeds an exporter with what it needs, in one pass over the trace.
+//! Gives an exporter what it needs, in one pass over the trace.
 
 use std::io::{self, Write};
 

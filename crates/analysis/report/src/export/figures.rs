@@ -1,4 +1,4 @@
-//! What is counted of a whole trace. Every view takes its figures from here, so the same figure is the same in each.
+//! The figures of a whole trace. Every view takes its figures from here, so the same figure is the same in each.
 
 use analysis::{AccessRow, By, Links, Session, Stale, Summary, Tally};
 use symbols::Resolver;

@@ -1,6 +1,7 @@
-//! The Firefox Profiler's processed profile: samples of each thread with their stacks, weighted by accesses, and each process' heap.
+//! The Firefox Profiler's processed profile: samples of each thread with
+//! their stacks, weighted by accesses, and the heap of each process.
 //!
-//! The format is that of the crate `fxprof-processed-profile`. A nanosecond is an instruction of the thread.
+//! The format is that of the crate `fxprof-processed-profile`. One nanosecond stands for one instruction of the thread.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

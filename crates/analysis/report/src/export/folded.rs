@@ -1,4 +1,4 @@
-//! Folded stacks, as tools that draw flame graphs read them: a line a stack, `outer;inner figure`.
+//! Folded stacks, as tools that draw flame graphs read them: one line per stack, `outer;inner figure`.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! A line an access, as other tools read it: Valgrind's Lackey, the cache simulator DineroIV.
+//! One line per access, in the formats of other tools: Valgrind's Lackey and the cache simulator DineroIV.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Events as JSON, an object a line, with all that is known of each.
+//! Events as JSON, one object per line, with all that is known of each event.
 
 use std::io::Write;
 

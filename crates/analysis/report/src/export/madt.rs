@@ -1,4 +1,4 @@
-//! Events as MadT's lines: raw with addresses, symbolic with names, or both. docs/guide.md explains the letters.
+//! Events in MadT's line format: raw with addresses, symbolic with names, or both. docs/guide.md explains the letters.
 
 use std::fmt::Write as _;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! A message of protocol buffers that is being written, field by field. The wire is the crate `protobuf`'s; the fields of a format
-//! stand in the file of that format.
+//! Writes a protocol buffers message field by field. The wire format is left to the
+//! crate `protobuf`; the field numbers of a format are in the file of that format.
 
 use protobuf::CodedOutputStream;
 

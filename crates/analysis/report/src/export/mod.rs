@@ -1,5 +1,5 @@
-//! Formats that a trace is written in: one file a format, each an [`Exporter`]. A format is fed an event at a time, or with
-//! figures that were counted over the whole trace, or both; what it has to be fed with it says itself ([`Needs`]).
+//! The formats to which a trace can be exported: one file per format, each an [`Exporter`]. A format receives the
+//! events one by one, or figures counted over the whole trace, or both; it declares what it needs itself ([`Needs`]).
 //!
 //! Reading the trace, names and counting are left to `analysis`. To add a format, write a file here with its exporter.
 

@@ -1,4 +1,4 @@
-//! The names of addresses as the text formats have them.
+//! The names of addresses in the text formats.
 
 use memref::{RegionKind, VirtAddr};
 use symbols::Resolver;

@@ -1,7 +1,8 @@
-//! Perfetto's trace format: a track a thread with the functions that it was in, its accesses as counters, and each process' heap.
-//! Fields are numbered as in perfetto's `trace_packet.proto`, `track_descriptor.proto` and `track_event.proto`.
+//! Perfetto's trace format: one track per thread with the functions that it was in, its accesses as counters, and the heap of
+//! each process. Field numbers are those of perfetto's `trace_packet.proto`, `track_descriptor.proto` and `track_event.proto`.
 //!
-//! A nanosecond is an instruction of the thread. Functions begin and end where a sample saw them first and last.
+//! One nanosecond stands for one instruction of the thread. A function
+//! begins and ends where the first and the last sample saw it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};

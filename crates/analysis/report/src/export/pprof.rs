@@ -1,5 +1,5 @@
-//! The profile format of pprof (profile.proto): a sample a stack and line, with accesses, bytes and allocations as its values.
-//! Fields are numbered as in that schema.
+//! The profile format of pprof (profile.proto): one sample per stack and line, with
+//! accesses, bytes and allocations as its values. Field numbers are those of that schema.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -1,8 +1,8 @@
-//! The tree of calls that profiles are written from: who called whom, from which line, and what was accessed there. Flame graphs,
-//! folded stacks, callgrind and pprof all take their figures from it, so that they agree.
+//! The call tree that profiles are written from: who called whom, from which line, and what was accessed
+//! there. Flame graphs, folded stacks, callgrind and pprof all take their figures from it, so they agree.
 //!
-//! Counting is left to [`StackTally`]; here its contexts get names. A function that was inlined is a node below the one that it
-//! was inlined into.
+//! Counting is left to [`StackTally`]; here its contexts get names. An
+//! inlined function is a child of the function that it was inlined into.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

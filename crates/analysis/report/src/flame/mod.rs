@@ -1,8 +1,8 @@
-//! Flame graphs: who called whom, as wide as what happened there. [`FlameGraph`] is the tree, merged by function and with its
-//! figures; [`svg`](FlameGraph::svg) draws it as a file that is searched and enlarged in a browser without a network, and shows
-//! its first view wherever scripts don't run. `flame.js`, which draws, is the latency profile's page's, too.
+//! Flame graphs: who called whom, each call as wide as what happened in it. [`FlameGraph`] is the tree, merged by function, with
+//! its figures. [`svg`](FlameGraph::svg) draws it as a file that can be searched and zoomed in a browser without a network;
+//! without scripts it shows the first view. `flame.js`, the drawing code, is also used by the page of the latency profile.
 //!
-//! What is counted, and names, are [`crate::export::CallTree`]'s.
+//! Counts and names come from [`crate::export::CallTree`].
 
 mod svg;
 mod tree;

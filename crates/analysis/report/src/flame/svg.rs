@@ -1,4 +1,4 @@
-//! A flame graph as one SVG file: the first view as shapes, and the whole tree with the script that searches and enlarges it.
+//! A flame graph as one SVG file: the first view as shapes, and the whole tree with the script that searches and zooms it.
 
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! The tree of a flame graph: one figure, and the calls of one function by another joined from wherever they were made.
+//! The tree of a flame graph for one figure. Calls of one function by another are merged, wherever they were made.
 
 use std::collections::HashMap;
 use std::sync::Arc;

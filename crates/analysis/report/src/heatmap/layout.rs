@@ -1,4 +1,4 @@
-//! Where the cells of the heat map are.
+//! The positions of the heat map's cells.
 
 use analysis::{Count, Pages};
 use memref::{ProcessId, RegionKind, VirtAddr};

@@ -1,8 +1,8 @@
-//! The heat map (MadT, Figure 1): regions in the order of addresses, a cell a page, its colour by the logarithm of its
-//! accesses. White: no access. Grey: not traced. Stretches of either are drawn as one band. A translating tracer also sees
-//! accesses to what it does not trace as a whole, the loader's data beside its own: these pages have their colour.
+//! The heat map (MadT, Figure 1): regions in address order, one cell per page, coloured by the logarithm of its accesses.
+//! White: no access. Grey: not traced. Ranges of either are drawn as one band. A translating tracer also sees some accesses
+//! to regions that it does not trace as a whole, such as the loader's data beside its own; these pages are coloured.
 //!
-//! `layout` decides where what is, `svg` draws it; as PNG it is rendered from that by [`crate::png`].
+//! `layout` positions everything, and `svg` draws it; [`crate::png`] renders the result as PNG.
 
 mod layout;
 mod physical;

@@ -1,4 +1,4 @@
-//! The heat map of a machine: its physical memory.
+//! The heat map of a machine's physical memory.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The heat map as SVG. Neighbouring cells of one colour are one rectangle, so that the file stays small.
+//! The heat map as SVG. Neighbouring cells of one colour are one rectangle, which keeps the file small.
 
 use super::layout::{HeatMapLayout, LayoutPart, Only};
 use super::{EDGE, UNTRACED, colour, legend};

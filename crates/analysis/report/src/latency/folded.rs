@@ -1,4 +1,4 @@
-//! The call paths as folded stacks, one line a path: `outer;inner nanoseconds`, for flame graph tools.
+//! The call paths as folded stacks, one line per path: `outer;inner nanoseconds`, for flame graph tools.
 
 use probes::joined::Profile;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! The forms that a latency profile is written in, and which one a file's name asks for.
+//! The output formats of a latency profile, and which one a file name selects.
 
 use std::path::Path;
 

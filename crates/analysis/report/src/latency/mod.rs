@@ -1,5 +1,5 @@
-//! What the latency profiler found ([`probes::joined::Profile`]): a table, JSON, folded stacks, a timeline. Its page is
-//! [`crate::pages::latency`].
+//! The results of the latency profiler ([`probes::joined::Profile`]): a table,
+//! JSON, folded stacks, a timeline. Its page is [`crate::pages::latency`].
 
 pub mod calibration;
 pub mod folded;

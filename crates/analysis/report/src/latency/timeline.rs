@@ -1,4 +1,4 @@
-//! The latest calls as a Chrome trace, which Perfetto opens too.
+//! The latest calls as a Chrome trace, which Perfetto can also open.
 
 use probes::joined::Profile;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! The profile as one HTML page that needs nothing else: a flame graph of the call paths, the table, and a latency
-//! histogram of the function that is chosen.
+//! The latency profile as one self-contained HTML page: a flame graph of the
+//! call paths, the table, and a latency histogram of the selected function.
 
 use super::skeleton;
 use crate::flame;

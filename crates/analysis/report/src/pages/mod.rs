@@ -1,4 +1,4 @@
-//! The HTML pages, one a file. Each is whole in itself: nothing is loaded, and it works without a network.
+//! The HTML pages, one per file. Each is self-contained: it loads nothing and works without a network.
 
 pub mod latency;
 pub mod realtime;

@@ -1,4 +1,4 @@
-//! The directory of `--out`: three figures, their data, and one page that needs nothing else.
+//! The directory of `--out`: three figures, their data, and one self-contained page.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What all pages have in common: the document around the body, its style, and how text is made harmless.
+//! What all pages have in common: the document around the body, its style, and escaping of text.
 
 /// Text for use between tags and in attributes, of HTML and of SVG.
 pub(crate) fn escape(text: &str) -> String {

@@ -1,5 +1,5 @@
-//! Errors in the use of dynamic memory as SARIF: a result an error, at the access or the release; of blocks that were never released or
-//! used, where they were allocated.
+//! Errors in the use of dynamic memory as SARIF: one result per error, located at the access or
+//! the release. For blocks that were never released or used, it is located at the allocation.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,10 +1,10 @@
-//! Findings as SARIF 2.1.0, which editors and services for code review show at the lines that they are about.
+//! Findings as SARIF 2.1.0, which editors and code review services show at the lines concerned.
 //!
-//! One run of one tool. What happened is a *result*: its *rule* is the kind of finding, its location is where it happened, related
-//! locations are the other side of a race, or where a block was allocated and released, each with its stack. Files
-//! below the working directory are named relative to it, as a repository's files have to be. A result's fingerprint has no line
-//! numbers, so that it stays the same while lines move. The format's words are those of the OASIS standard; `docs/guide.md` has
-//! what services do with it.
+//! The file has one run of one tool. A finding is a *result*: its *rule* is the kind of finding, its location
+//! is where it happened. Related locations are the other side of a race, or where a block was allocated and
+//! released, each with its stack. Files below the working directory are named relative to it, as those of a
+//! repository have to be. The fingerprint of a result contains no line numbers, so it stays the same when
+//! lines move. The terms are those of the OASIS standard; `docs/guide.md` describes what services do with it.
 
 mod errors;
 mod races;

@@ -1,4 +1,4 @@
-//! Data races as SARIF: a result a race, at its second access.
+//! Data races as SARIF: one result per race, located at its second access.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The blocks that threads entered, each with the function of a program, or the processor of a machine.
+//! The basic blocks that threads entered, each with the function of a program, or the processor of a machine.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
-//! Streams of a trace that are no events of the program: the blocks that were entered, and what is known of a machine. Each
-//! is written as lines of its own, or as JSON.
+//! Streams of a trace that are not events of the program: the basic blocks that were entered,
+//! and what is known of a machine. Each is written as lines of its own format or as JSON.
 
 mod flow;
 mod physical;

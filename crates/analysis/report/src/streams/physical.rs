@@ -1,5 +1,5 @@
-//! A machine's accesses with all that is known of each: cycle, vCPU, mode, kind, size, virtual and physical address,
-//! instruction, function of the kernel, data.
+//! The accesses of a machine with all that is known of each: cycle, vCPU, mode, kind,
+//! size, virtual and physical address, instruction, function of the kernel, data.
 
 use std::fmt::Write as _;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What tasks of a machine's guest did: a line each time one was switched to, made, ran another program or ended.
+//! What the tasks of a machine's guest did: one line each time one was switched to, created, ran another program or ended.
 
 use std::io::Write;
 

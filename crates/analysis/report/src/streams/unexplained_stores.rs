@@ -1,4 +1,4 @@
-//! What was found written in a machine's memory that no instruction wrote.
+//! Writes found in a machine's memory that no instruction made.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Axes: where a value lies, the ticks, and numbers as people write them beside these.
+//! Axes: the position of a value, the ticks, and the human-readable numbers at the ticks.
 
 /// A range of values on an axis.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! Horizontal bars, of two kinds: what was measured, and what it is compared with.
+//! Horizontal bars of two kinds: measurements, and what they are compared with.
 
 use super::axis::{Axis, short};
 use super::chart::{TOP, WIDTH, headings};

@@ -1,5 +1,5 @@
-//! The one writer of SVG: a drawing is made of shapes and texts, and what a chart needs stands in `axis`. Charts with lines
-//! are in `chart`, bars in `bars`; the heat map and the figures of real-time virtual memory draw for themselves.
+//! All SVG output. A drawing consists of shapes and texts; axes for charts are in `axis`, charts with lines
+//! in `chart`, bars in `bars`. The heat map and the figures of real-time virtual memory do their own drawing.
 
 pub(crate) mod axis;
 mod bars;

@@ -1,4 +1,4 @@
-//! How a table looks where it is printed: its width, and whether there are colours.
+//! The appearance of a printed table: its width, and whether it uses colours.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Which rows are shown, by name and module; and names that are near to one that nothing has.
+//! Selects rows by name and module, and suggests similar names where none matches.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Processes that a signal ended, with names.
+//! Processes that were killed by a signal, with names.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Which parts of threads would roll back under deterministic execution.
+//! Regions of threads that would roll back under deterministic execution.
 
 use std::io::{self, Write};
 

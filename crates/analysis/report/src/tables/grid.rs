@@ -1,5 +1,5 @@
-//! Columns of figures and a name, fitted into a width: where it is too narrow, figures become short first, then the columns that
-//! matter least go, and the name loses its middle.
+//! Columns of figures and a name, fitted into a width. If the width is too small, figures are
+//! shortened first, then the least important columns are dropped, and the name loses its middle.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Cache lines that threads share: which, who, and what would have to lie apart.
+//! Cache lines that threads share: which lines, which threads, and what would have to be moved apart.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! A machine's accesses by process of the guest, kernel and user mode apart, and what its kernel did to get ready.
+//! A machine's accesses by process of the guest, with kernel and
+//! user mode separate, and what its kernel did to initialise itself.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};

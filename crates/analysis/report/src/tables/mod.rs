@@ -1,4 +1,4 @@
-//! Tables and lists for a terminal, and the same as JSON: one file a result. Keys of JSON are stable.
+//! Tables and lists for a terminal, and the same as JSON: one file per result. The JSON keys are stable.
 
 pub mod appearance;
 pub mod caches;

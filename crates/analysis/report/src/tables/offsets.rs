@@ -1,4 +1,4 @@
-//! Blocks without a type, and which places in them are used.
+//! Blocks of unknown type, and which offsets in them are used.
 
 use std::io::{self, Write};
 

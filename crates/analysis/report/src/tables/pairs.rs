@@ -1,4 +1,4 @@
-//! Who accesses what: for each row of a table those of another one.
+//! Who accesses what: for each row of one table, the rows of another.
 
 use std::collections::HashSet;
 use std::io::{self, Write};

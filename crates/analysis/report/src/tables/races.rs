@@ -1,4 +1,4 @@
-//! Data races: both sides of each, and how many are in code without source lines.
+//! Data races: both sides of each, and the number of races in code without source lines.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

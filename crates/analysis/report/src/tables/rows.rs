@@ -1,4 +1,4 @@
-//! Who accesses what: for people the first rows with their shares, for programs all of them.
+//! Who accesses what: the first rows with their shares for people, all rows for programs.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! Names that are shorter than they are, and still say which they are: the middle goes first.
+//! Shortens names so that they remain recognisable: arguments of templates and
+//! functions are dropped first, then the middle of a path, then the middle of the name.
 
 /// Where something was left away.
 const ELLIPSIS: char = '…';

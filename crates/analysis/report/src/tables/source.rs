@@ -1,4 +1,4 @@
-//! Lines of source files, as far as these are there.
+//! Lines of source files, where the files are available.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What input reaches, with its way.
+//! What input reaches, with its path.
 
 use std::io::{self, Write};
 

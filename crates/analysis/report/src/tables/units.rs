@@ -1,4 +1,4 @@
-//! What an analysis would take on watchpoint hardware (Unlimited Watchpoints, Figures 6 to 11).
+//! What an analysis would cost on watchpoint hardware (Unlimited Watchpoints, Figures 6 to 11).
 
 use std::io::{self, Write};
 

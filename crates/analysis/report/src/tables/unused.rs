@@ -1,4 +1,4 @@
-//! Allocations that nobody used.
+//! Unused allocations.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
-//! The figures as the page's script reads them: tables as columns of numbers, names by their place in one list of strings. The
-//! script's `model.js` says what is made of them.
+//! The figures in the form that the page's script reads: tables as columns of numbers, names
+//! as indices into one list of strings. The script's `model.js` describes how they are used.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! The report as one self-contained HTML page: nothing is loaded from anywhere, and it works without a network.
+//! The report as one self-contained HTML page: it loads nothing and works without a network.
 //!
-//! The page holds the figures as columns of numbers (`data`), excerpts of the source files (`source`), and a script that draws the
-//! rows which are seen: a million variables are a few megabytes, and no slower to scroll than ten.
+//! The page holds the figures as columns of numbers (`data`), excerpts of the source files (`source`), and a script
+//! that draws only the visible rows: a million variables are a few megabytes, and no slower to scroll than ten.
 
 mod data;
 mod source;

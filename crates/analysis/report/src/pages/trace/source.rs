@@ -1,4 +1,4 @@
-//! Excerpts of source files for the page: the lines that make accesses, with those around them.
+//! Excerpts of source files for the page: the lines that make accesses, with the lines around them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
