@@ -1,6 +1,6 @@
-//! Single accesses: the next and the previous one to some bytes, and who wrote them last.
+//! Single accesses: the next and the previous access to a range of bytes, and the last write to them.
 //!
-//! The page index says which frames can have one; these are decoded, nearest first, until it is found.
+//! The page index tells which frames may contain one. These are decoded, nearest first, until the access is found.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! The axis of addresses: only what was accessed has a place on it.
+//! The address axis: only accessed memory has a place on it.
 //!
-//! An address space is mostly empty, so the axis is a row of *runs*, stretches of accessed pages of one region; between them nothing
-//! is drawn. Places on the axis are counted in *units*. A unit is a byte in a large run; small runs are stretched, so that the page
-//! with a program's few variables can be seen beside a heap of gigabytes.
+//! An address space is mostly empty, so the axis is a row of *runs*, which are ranges of accessed pages of one region;
+//! nothing is drawn between them. Positions on the axis are counted in *units*. A unit is a byte in a large run. Small
+//! runs are stretched, so that the page with a program's few variables can be seen beside a heap of gigabytes.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
-//! Blocks of the heap: where and when they were, for the map to outline them.
+//! Heap blocks: their addresses and lifetimes, from which the map outlines them.
 //!
-//! They are known from the calls that allocated and released them, which are events of their own: no access is read. What a block is
-//! called is left to the tables.
+//! They are known from the calls that allocated and released them, which are events
+//! of their own, so no access is read. Naming the blocks is left to the tables.
 
 use std::collections::HashMap;
 use std::ops::Range;

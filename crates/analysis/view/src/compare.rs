@@ -1,5 +1,5 @@
-//! Two runs side by side: what grew, what shrank, what is only in one. The rows are those of `memtap diff`, aligned by the same rules;
-//! they are of a part of each run.
+//! Two runs side by side: what grew, what shrank, what is only in one. The rows are
+//! those of `memtap diff`, matched by the same rules, but for a part of each run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

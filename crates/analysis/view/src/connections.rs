@@ -1,7 +1,8 @@
 //! Connections: many at a time, most of them idle.
 //!
-//! A browser opens connections ahead of need, keeps them, and sends nothing on some. One thread waits for all of them, so none stands
-//! in another's way; a few more threads work out the answers. What is answered is left to who implements [`Answering`].
+//! A browser opens connections ahead of need, keeps them, and sends nothing on some. One
+//! thread waits on all of them, so that none blocks another; a few more threads compute
+//! the answers. The answers themselves are left to the implementor of [`Answering`].
 
 use std::convert::Infallible;
 use std::io;

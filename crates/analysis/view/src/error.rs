@@ -1,4 +1,4 @@
-//! What keeps a trace from being viewed, and what is wrong with a request.
+//! Errors that prevent a trace from being viewed, and errors in a request.
 
 use std::net::SocketAddr;
 

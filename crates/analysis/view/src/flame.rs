@@ -1,4 +1,4 @@
-//! The flame graph of a part of a trace: it is that of `memtap flame`, of fewer accesses, and drawn by the page.
+//! The flame graph of a part of a trace. It is the same as that of `memtap flame`, but for fewer accesses, and drawn by the page.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;

@@ -1,8 +1,9 @@
-//! The frames of a trace with what the page index says of them: what a tile is drawn from where it need not be exact to the access.
+//! The frames of a trace with what the page index says of them. Tiles
+//! are drawn from these where they need not be exact to the access.
 //!
-//! A frame has a hundred thousand accesses or more, and the index has one count a page for all of them. Where a tile has several
-//! columns for a frame, a second look at it is worth it: it is decoded once, in the background, and counted in [`SLICES`] parts of
-//! its time. These are kept in memory, up to a limit, and written nowhere.
+//! A frame has a hundred thousand accesses or more, and the index has one count per page for all of them. Where a
+//! tile has several columns for a frame, more detail is worth the cost: the frame is decoded once, in the background,
+//! and counted in [`SLICES`] parts of its time. These counts are kept in memory, up to a limit, and written nowhere.
 
 use std::collections::VecDeque;
 use std::ops::Range;

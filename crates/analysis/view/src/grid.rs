@@ -1,4 +1,4 @@
-//! A grid of counts over time and places: what a tile is.
+//! A grid of counts over time and addresses: the contents of a tile.
 
 use std::ops::Range;
 

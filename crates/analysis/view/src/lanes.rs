@@ -1,5 +1,5 @@
-//! Lanes: what each thread does over time. Its accesses are those of tiles that are one row high; allocations, releases and
-//! synchronisation are events of their own, read for the part that is asked for.
+//! Lanes: what each thread does over time. Its accesses are tiles that are one row high. Allocations,
+//! releases and synchronisation are separate events, which are read for the requested part.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

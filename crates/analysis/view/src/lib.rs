@@ -1,9 +1,9 @@
-//! `memtap view`: a trace as a picture in a browser, of any size, because the server sends windows of it.
+//! `memtap view`: a trace of any size as a picture in a browser. The server sends only windows of it.
 //!
-//! [`MapServer`] serves one page of a run, or of two to compare, and answers its questions: a *tile* is a grid of counts over a range of cycles and addresses. It is
-//! drawn from the page index; where that is too coarse, the frames under the tile are decoded, down to single accesses. What an
-//! address is called is known by the crate `analysis`, what a table looks like by `report`. Nothing is written but the index. Start
-//! with `map.rs`, which is what there is to see; `server.rs` is how it is asked.
+//! [`MapServer`] serves one page for a run, or for two runs to compare, and answers its requests. A *tile* is a grid of counts
+//! over a range of cycles and addresses. It is drawn from the page index; where that is too coarse, the frames under the tile
+//! are decoded, down to single accesses. The names of addresses are left to the crate `analysis`, and the layout of tables to
+//! `report`. Nothing is written but the index. Start with `map.rs`, which has what can be viewed; `server.rs` has the requests.
 #![forbid(unsafe_code)]
 
 mod accesses;

@@ -1,4 +1,4 @@
-//! Lifetimes: the blocks of the heap from their allocation to their release, largest first, the rest as one sum.
+//! Lifetimes: heap blocks from their allocation to their release, largest first, and the sum of all others.
 
 use std::collections::HashMap;
 

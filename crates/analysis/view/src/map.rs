@@ -1,4 +1,5 @@
-//! What there is to see of a trace: its processes with their axes, its threads, what is missing, and the frames that tiles are made of.
+//! What can be viewed of a trace: its processes with their axes, its
+//! threads, what is missing, and the frames that tiles are made of.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;

@@ -1,4 +1,5 @@
-//! What is missing of a trace, by thread and cycle: it is hatched, since nothing there does not mean that nothing happened.
+//! What is missing from a trace, by thread and cycle. The map hatches
+//! it, since an empty place there does not mean that nothing happened.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! The page: HTML, a style sheet and ES modules, as they are. No build step, and nothing from elsewhere.
+//! The page: HTML, a style sheet and ES modules, served as they are.
+//! There is no build step, and nothing is loaded from elsewhere.
 
 /// A file of the page.
 pub(crate) struct PageFile {

@@ -1,4 +1,4 @@
-//! A part of a trace: what is drawn, counted or looked through.
+//! A part of a trace that is drawn, counted or searched.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Who waits for an answer that takes long: another question of the same page makes it needless.
+//! Requests that wait for a slow answer. A new request from the same page cancels the previous one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

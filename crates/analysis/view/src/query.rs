@@ -1,4 +1,4 @@
-//! What a request asks for: the words after the `?`, none of which is believed.
+//! The parameters of a request: the words after the `?`, none of which is trusted.
 
 use std::collections::BTreeMap;
 

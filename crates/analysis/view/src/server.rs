@@ -1,8 +1,9 @@
-//! The server: who may ask, what is answered, and with which headers.
+//! The server: which requests are allowed, what is answered, and with which headers.
 //!
-//! Only who knows the token may ask, and it is the first part of every path, so the page's own requests have it without knowing it.
-//! The name that a request was sent to must be an IP address or `localhost`: another page whose name was bound to this address
-//! (DNS rebinding) has another. What another page sends by itself says so in its Origin. Sockets are left to `connections.rs`.
+//! Requests must have the token, which is the first part of every path, so the requests of the page
+//! itself have it without knowing it. The Host of a request must be an IP address or `localhost`:
+//! another page whose name was bound to this address (DNS rebinding) has a different Host. Requests
+//! sent by another page are recognised by their Origin. Sockets are left to `connections.rs`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;

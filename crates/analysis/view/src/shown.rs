@@ -1,4 +1,4 @@
-//! Accesses at the addresses that the map shows: a program's as they are, a machine's in its physical memory.
+//! Accesses at the addresses that the map shows: virtual addresses for a program, physical addresses for a machine.
 
 use analysis::machine::Places;
 use analysis::{Error, Session};

@@ -1,4 +1,4 @@
-//! Source files, for the counts of their lines to stand beside. Only files that a table by line of this trace has named are read.
+//! Source files, shown with counts by line. Only files that a table by line of this trace has named are read.
 
 use report::tables::source::Sources;
 use serde_json::{Value, json};

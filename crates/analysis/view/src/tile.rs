@@ -1,8 +1,8 @@
 //! Tiles: the counts of a window of cycles and addresses, as a grid.
 //!
-//! The counts of a tile add up to what happened in its window: a frame that the window cuts is decoded, and what is drawn from the
-//! index or from slices is divided so that neighbouring tiles together have all of it. Where too many frames are cut to decode them
-//! all, the tile says how many are estimated.
+//! The counts of a tile add up to what happened in its window. A frame that extends beyond the window is
+//! decoded. Counts from the index or from slices are divided so that neighbouring tiles together have
+//! all of them. Where too many frames are cut to decode them all, the tile says how many are estimated.
 
 use std::ops::Range;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! Tiles of a trace of many frames: whatever they are drawn from, they add up.
+//! Tiles of a trace of many frames: they add up, whatever they are drawn from.
 
 use analysis::Session;
 use memref::{Access, AccessKind, Event, OrderMark, VirtAddr};
