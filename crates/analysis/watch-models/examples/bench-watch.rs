@@ -1,8 +1,8 @@
-//! How fast each unit is simulated on one core, as Markdown: millions of accesses a second of processor time, so that others
-//! on the machine count little.
+//! The simulation speed of each unit on one core, as Markdown: millions of accesses per
+//! second of processor time, so that other load on the machine has little influence.
 //!
-//! *Well-behaved*: long runs of accesses in a few large ranges, a hundredth of them hits. *Fragmented*: accesses all over
-//! 4 MiB in which every second run of 8 bytes is watched.
+//! *Well-behaved*: long runs of accesses in a few large ranges, a hundredth of them hits.
+//! *Fragmented*: accesses all over 4 MiB in which every second run of 8 bytes is watched.
 
 use std::hint::black_box;
 use std::time::Duration;

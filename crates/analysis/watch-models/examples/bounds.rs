@@ -1,7 +1,8 @@
-//! Bounds checking on watchpoints, one of the other uses in Table 3 of Unlimited Watchpoints: everything of a heap is watched
-//! but the blocks that are allocated, so any access beyond a block or after its release is a fault, on any unit.
+//! Bounds checking with watchpoints, one of the other uses in Table 3 of Unlimited Watchpoints. The whole heap is
+//! watched except the allocated blocks, so any access beyond a block or after its release is a fault, on any unit.
 //!
-//! `cargo run -p watch-models --example bounds` runs a small program on such a heap, with each unit, and shows what each had to do.
+//! `cargo run -p watch-models --example bounds` runs a small program
+//! on such a heap with each unit, and shows what each had to do.
 
 use memref::{AccessKind, ThreadId};
 use watch_models::{CostModel, UnitKind, Watched, WatchpointUnit};

@@ -1,4 +1,4 @@
-//! Watchpoints of a block of memory as bits: two a byte.
+//! The watchpoints of a block of memory as bits: two per byte.
 
 use std::ops::Range;
 

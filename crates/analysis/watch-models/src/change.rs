@@ -1,4 +1,4 @@
-//! How watchpoints change, and by whose hand (Table 2).
+//! How watchpoints change, and which thread changes them (Table 2).
 
 use crate::Watched;
 

@@ -1,12 +1,12 @@
-//! Unlimited watchpoints: models of the hardware and software that can watch any number of bytes (Unlimited Watchpoints,
-//! section 2 and 4.1.1).
+//! Unlimited watchpoints: models of the hardware and software that can
+//! watch any number of bytes (Unlimited Watchpoints, sections 2 and 4.1.1).
 //!
-//! A [`WatchpointUnit`] is told which bytes each thread watches and is asked about each access. All units give the same
-//! answer, that of a map with two bits a byte; they differ in what they had to do for it, which their [`Counters`] say and
-//! a [`CostModel`] turns into cycles. The instructions of Table 2 are the vocabulary of the trait.
+//! A [`WatchpointUnit`] is told which bytes each thread watches, and checks each access. All units give the same
+//! answer, that of a map with two bits per byte. They differ in the work that this takes, which their [`Counters`]
+//! record and a [`CostModel`] converts to cycles. The operations of the trait are the instructions of Table 2.
 //!
-//! Nothing here knows traces or programs; the analyses that drive units are in crate `analysis`. Start with
-//! [`WatchpointUnit`], then [`UnitKind::build`].
+//! This crate does not depend on traces or programs; the analyses that drive units
+//! are in crate `analysis`. Start with [`WatchpointUnit`], then [`UnitKind::build`].
 #![forbid(unsafe_code)]
 
 mod bits;

@@ -1,8 +1,8 @@
-//! The set of costs `measured`: what the events take on this machine.
+//! The set of costs `measured`: the cost of the events on this machine.
 //!
-//! What software does - handlers on the tree, bitmaps, the baselines - is timed here, with this crate's own data structures.
-//! What only the kernel can do - faults, signals, changing protection - needs code that this crate may not have; its
-//! figures are those of docs/overhead.md, measured on a Sapphire Rapids Xeon in a virtual machine.
+//! Work that is done in software - handlers on the tree, bitmaps, the baselines - is timed here, with this crate's own
+//! data structures. Work that only the kernel can do - faults, signals, changes of protection - needs code that this crate
+//! may not have. Its figures are those of docs/overhead.md, measured on a Sapphire Rapids Xeon in a virtual machine.
 
 use std::hint::black_box;
 use std::time::Instant;

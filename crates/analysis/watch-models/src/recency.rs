@@ -1,5 +1,5 @@
-//! Pseudo-LRU replacement for any number of ways: one bit a way, set by its use; when all are set, all others are cleared.
-//! The victim is the first way without its bit. (Known as bit-PLRU or MRU replacement.)
+//! Pseudo-LRU replacement for any number of ways: one bit per way, set on use; when all bits are set, all
+//! others are cleared. The victim is the first way whose bit is clear. (Known as bit-PLRU or MRU replacement.)
 
 /// The bits.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Runs of numbers - bytes or blocks - that are watched for the same, in a balanced tree.
+//! Runs of numbers - bytes or blocks - with the same watchpoints, in a balanced tree.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

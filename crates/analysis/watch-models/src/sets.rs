@@ -1,4 +1,4 @@
-//! Where the lines of a set-associative cache are.
+//! The places of lines in a set-associative cache.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
-//! A fully associative cache of ranges that do not overlap, each with a status: what range caches and protection lookaside
-//! buffers hold. The hardware compares all entries at once; here a table of guesses finds the one of a recent neighbour,
-//! and a sorted list all others.
+//! A fully associative cache of non-overlapping ranges, each with a status: the contents of range
+//! caches and protection lookaside buffers. The hardware compares all entries at once. Here a
+//! table of guesses finds the entry of a recent neighbour, and a sorted list finds all others.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
-//! The backing store: a balanced tree of ranges that do not overlap (section 2.3.1).
+//! The backing store: a balanced tree of non-overlapping ranges (section 2.3.1).
 //!
-//! What software on the modelled hardware has is a tree, and what a handler takes depends on its depth alone. Here bitmaps
-//! answer, because a tree of 262,144 small ranges is a dozen cache misses an access, and the number of ranges that the tree
-//! would have is counted along: it follows from the bytes, because neighbours in the tree differ.
+//! Software on the modelled hardware uses a tree, and the cost of a handler depends on its depth alone. Here bitmaps
+//! give the answers, because a tree of 262,144 small ranges takes a dozen cache misses per access. The number of ranges
+//! that the tree would have is counted separately: it follows from the bytes, because neighbours in the tree differ.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

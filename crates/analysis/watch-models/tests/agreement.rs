@@ -1,6 +1,6 @@
-//! All units give the same answers as one byte of bits for each byte of memory.
+//! All units give the same answers as a model with one byte of bits for each byte of memory.
 //!
-//! `MEMTAP_WATCH_OPS` says how many random operations are made; `cargo xtask bench watch` makes 10^7 in a release build.
+//! `MEMTAP_WATCH_OPS` is the number of random operations; `cargo xtask bench watch` makes 10^7 in a release build.
 
 use memref::{AccessKind, ThreadId};
 use watch_models::{

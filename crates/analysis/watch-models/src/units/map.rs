@@ -1,4 +1,4 @@
-//! Watchpoints as a map that software asks at every access: the always-on baseline, and what live watchpoints use.
+//! Watchpoints as a map that software checks on every access: the always-on baseline, which live watchpoints also use.
 
 use std::ops::Range;
 

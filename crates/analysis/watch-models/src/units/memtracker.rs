@@ -1,5 +1,5 @@
-//! MemTracker: a small cache of packed watchpoint bits beside the data cache (section 4.1.1, State L1). As in the paper, a
-//! software handler runs where it misses.
+//! MemTracker: a small cache of packed watchpoint bits beside the data cache
+//! (section 4.1.1, State L1). As in the paper, a software handler runs on a miss.
 
 use std::ops::Range;
 

@@ -1,7 +1,8 @@
 //! Mondriaan memory protection: a trie in memory, and a lookaside buffer whose entries have don't-care bits (section 4.1.1).
 //!
-//! The trie has the shape of Witchel's multi-level permission table with two bits a byte in its lowest level: 64-byte
-//! entries, 64 of them a 4 KiB table, 1,024 of those 4 MiB, 1,024 of those 4 GiB, and one level above for 48 bits.
+//! The trie has the shape of Witchel's multi-level permission table with two bits per
+//! byte in its lowest level: an entry covers 64 bytes, 64 entries cover a 4 KiB table,
+//! 1,024 of those 4 MiB, 1,024 of those 4 GiB, and there is one level above for 48 bits.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What a unit keeps for each thread.
+//! The state of a unit for each thread.
 
 use memref::ThreadId;
 

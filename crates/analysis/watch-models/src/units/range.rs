@@ -1,5 +1,5 @@
-//! The range cache, and the paper's own design on top of it: bitmapped ranges with a lookaside buffer, and bitmaps inside of
-//! entries (sections 2.3.1 to 2.3.3, Figure 3).
+//! The range cache, and the paper's own design on top of it: bitmapped ranges with a
+//! lookaside buffer, and bitmaps inside entries (sections 2.3.1 to 2.3.3, Figure 3).
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! Watchpoints by page protection: a unit with any watched byte is closed, and the kernel sorts the faults (section 4.1.1).
+//! Watchpoints by page protection: a unit of memory with any watched byte is
+//! protected, and the kernel checks which faults are hits (section 4.1.1).
 
 use std::ops::Range;
 
