@@ -1,6 +1,6 @@
 //! How a case is built: which compiler, which optimisation, which sanitizer.
 //!
-//! Binaries are kept in a folder named after all that they depend on, so a case is built once.
+//! Binaries are kept in a folder named after everything they depend on, so each case is built once.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

@@ -1,4 +1,4 @@
-//! One case: its kind, its name, its source and what its head says.
+//! One case: its kind, its name, its source and the contents of its head.
 
 use std::path::{Path, PathBuf};
 

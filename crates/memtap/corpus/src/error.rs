@@ -1,4 +1,4 @@
-//! What can go wrong with the corpus itself: a head that can't be read, a case that can't be built, a tool that fails.
+//! Errors of the corpus itself: a head that can't be read, a case that can't be built, a tool that fails.
 
 use std::path::PathBuf;
 

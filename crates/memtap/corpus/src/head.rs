@@ -6,8 +6,8 @@
 //! // expect: out_of_bounds
 //! ```
 //!
-//! The first lines say in a sentence what the case is. Then come lines `key: value`; a line without a key continues the one
-//! before. Where a line of the source ends with `// here`, a finding that names a line of this file must name such a line.
+//! The first lines describe the case in one sentence. They are followed by lines `key: value`; a line without a key continues the
+//! previous one. Where a line of the source ends with `// here`, a finding that names a line of this file must name such a line.
 
 use std::collections::BTreeSet;
 

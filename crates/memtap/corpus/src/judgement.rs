@@ -1,4 +1,4 @@
-//! What a tool said of a case, held to what the head says.
+//! Compares the findings of a tool on a case with the head of the case.
 
 use crate::{CaseBuild, CorpusCase, ExpectedFinding};
 

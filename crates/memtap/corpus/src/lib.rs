@@ -1,9 +1,9 @@
-//! The corpus: small programs with one error, or with none, and what tools that look for errors say of them.
+//! The corpus: small programs with one error or none, and the findings of error detection tools on them.
 //!
-//! A case is one source file in `crates/memtap/e2e/corpus/KIND/`. Its head states the truth, whatever a tool says
-//! ([`CaseHead`]). This crate builds cases ([`CaseBuild`]), runs memtap, Valgrind and the compilers' sanitizers on them, and
-//! holds their answers to the heads ([`Judgement`]). It links nothing of memtap: it knows the command line and the JSON alone.
-//! Start with [`CorpusCase`].
+//! A case is one source file in `crates/memtap/e2e/corpus/KIND/`. Its head states the truth, whatever a
+//! tool says ([`CaseHead`]). This crate builds cases ([`CaseBuild`]), runs memtap, Valgrind and the
+//! compilers' sanitizers on them, and compares their answers with the heads ([`Judgement`]). It does not
+//! link any part of memtap and uses only the command line and the JSON output. Start with [`CorpusCase`].
 #![forbid(unsafe_code)]
 
 mod build;

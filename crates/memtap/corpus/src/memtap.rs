@@ -1,4 +1,4 @@
-//! What memtap says of a case: it records the program, and asks the trace.
+//! The findings of memtap on a case: it records the program and analyses the trace.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
-//! What Valgrind and the compilers' sanitizers say of a case.
+//! The findings of Valgrind and the compilers' sanitizers on a case.
 //!
-//! Of both is only asked whether they complain, not of what. Races are asked of helgrind and the thread sanitizer instead;
-//! neither follows tainted input.
+//! Only whether they complain is checked, not what they report. For races, helgrind and
+//! the thread sanitizer are used instead. None of these tools follows tainted input.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Several cases at a time.
+//! Runs several cases in parallel.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

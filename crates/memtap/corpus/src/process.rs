@@ -1,6 +1,6 @@
-//! Runs a command to its end, which comes after a while in any case.
+//! Runs a command to its end, with a time limit.
 //!
-//! Output goes to files, so that a child of the program that outlives it holds nothing up.
+//! Output goes to files, so that a child process that outlives the program delays nothing.
 
 use std::io::{Read, Seek, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
