@@ -1,4 +1,4 @@
-//! What `memtap --version` says: the version, and of a release build the commit, so that a report of an error names the code.
+//! The text of `memtap --version`: the version, and in a release build the commit, so that an error report identifies the code.
 
 use std::path::Path;
 use std::process::Command;

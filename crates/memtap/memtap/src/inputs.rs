@@ -1,5 +1,5 @@
-//! The traces that a command reads. Opened here and nowhere else, so that whatever a command does with them, what was
-//! damaged or missing on the way is told at its end.
+//! The traces that a command reads. All commands open traces through this module,
+//! so that every command reports at its end what was damaged or missing on the way.
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};

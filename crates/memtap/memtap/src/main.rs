@@ -1,4 +1,4 @@
-//! memtap: the command line. One command a file under `cmd`; this is only their table.
+//! memtap: the command line. Each command has a file under `cmd`; this file is only the list of commands.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stderr)]
 

@@ -1,5 +1,5 @@
-//! A file or directory that is there whole or not at all: it is written under another name beside its own, and gets its own at the end. An
-//! error, and a signal that ends memtap, leave nothing.
+//! A file or directory that exists completely or not at all. It is written under a temporary name in the same
+//! place, and renamed at the end. An error leaves nothing behind, and neither does a signal that ends memtap.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

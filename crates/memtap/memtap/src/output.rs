@@ -1,4 +1,4 @@
-//! Where results go: buffered, and quiet where the reader has seen enough; and what is said beside them.
+//! The destination of results: buffered, and silent when the reader has gone. Also the messages beside the results.
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Write};

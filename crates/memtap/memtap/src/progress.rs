@@ -1,4 +1,4 @@
-//! The line that shows a person what happens, where standard error is a terminal.
+//! The progress line, shown where standard error is a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;

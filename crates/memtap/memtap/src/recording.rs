@@ -1,5 +1,5 @@
-//! What a recording tells, in words for people, and its errors in terms of the command line. Signals that end it are here, too:
-//! they are this process's.
+//! The messages of a recording in words for people, and its errors in terms of the command
+//! line. The signals that end it are handled here, too, since they go to this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

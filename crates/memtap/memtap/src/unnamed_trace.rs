@@ -1,5 +1,5 @@
-//! The trace of a recording of which only tables are wanted: a file without a name. It is gone with this process, however that ends, and
-//! nobody has to remove it.
+//! The trace of a recording of which only tables are wanted: a file without a name. It
+//! disappears with this process, however that ends, and does not have to be removed.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

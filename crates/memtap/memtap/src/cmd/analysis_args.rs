@@ -1,5 +1,5 @@
-//! The options that race, taint and determinism share: the trace, JSON, and `--unit`, what the analysis would take on
-//! watchpoint hardware (Unlimited Watchpoints, Figures 6 to 11).
+//! The options that race, taint and determinism share: the trace, JSON, and `--unit`, which shows
+//! what the analysis would cost on watchpoint hardware (Unlimited Watchpoints, Figures 6 to 11).
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `memtap archive`: the files that a trace's names come from, kept beside it.
+//! `memtap archive`: copies the files that the names of a trace come from, and keeps them beside it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `memtap cache`: what misses modelled caches, or caches of every size.
+//! `memtap cache`: the accesses that miss modelled caches, or caches of every size.
 
 use std::io::Write;
 use std::path::PathBuf;

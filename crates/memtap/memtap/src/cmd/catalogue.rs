@@ -1,4 +1,4 @@
-//! `memtap catalogue`: what many traces say of themselves, in one folder. The binary of `memtap sql` does it.
+//! `memtap catalogue`: summary data of many traces in one folder. It runs the binary of `memtap sql`.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `memtap check`: whether a trace is whole, and what can be read where it is not.
+//! `memtap check`: whether a trace is complete, and what can still be read if it is not.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `memtap completions`: what shells need to know of memtap's commands and options.
+//! `memtap completions`: shell completions for memtap's commands and options.
 
 use std::process::ExitCode;
 

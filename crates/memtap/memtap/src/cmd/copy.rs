@@ -1,4 +1,4 @@
-//! `memtap copy`: a trace, or a part of it, encoded anew.
+//! `memtap copy`: encodes a trace, or a part of it, anew.
 
 use std::ops::Range;
 use std::path::PathBuf;

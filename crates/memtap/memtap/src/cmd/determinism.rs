@@ -1,4 +1,4 @@
-//! `memtap determinism`: which parts of threads would run again if forks and joins merged their memory.
+//! `memtap determinism`: which regions of threads would run again if forks and joins merged their memory.
 
 use std::process::ExitCode;
 

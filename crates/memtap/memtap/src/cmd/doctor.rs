@@ -1,4 +1,4 @@
-//! `memtap doctor`: whether programs can be recorded on this machine, and what to do where they can't.
+//! `memtap doctor`: whether programs can be recorded on this machine, and what to do if they can't.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `memtap dump`: the events of a trace, one after the other, or one of its other streams. The formats are in `report`.
+//! `memtap dump`: prints the events of a trace in order, or one of its other streams. The formats are in `report`.
 
 use std::ops::Range;
 use std::path::PathBuf;

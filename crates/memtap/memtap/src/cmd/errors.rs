@@ -1,4 +1,4 @@
-//! `memtap errors`: errors in the use of dynamic memory.
+//! `memtap errors`: errors in the use of memory.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

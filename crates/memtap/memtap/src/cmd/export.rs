@@ -1,4 +1,4 @@
-//! `memtap export`: a trace as other tools read it. The formats are in `report`.
+//! `memtap export`: a trace in the formats of other tools. The formats are in `report`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

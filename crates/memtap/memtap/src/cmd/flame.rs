@@ -1,4 +1,4 @@
-//! `memtap flame`: who called whom, as wide as what happened there.
+//! `memtap flame`: a flame graph of who called whom, each call as wide as what happened in it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

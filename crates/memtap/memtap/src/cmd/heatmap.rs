@@ -1,4 +1,4 @@
-//! `memtap heatmap`: the address space as a picture (MadT, Figure 1); of a machine, its physical memory.
+//! `memtap heatmap`: the address space as a picture (MadT, Figure 1), or the physical memory of a machine.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `memtap import`: traces of others.
+//! `memtap import`: converts traces of other tools.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

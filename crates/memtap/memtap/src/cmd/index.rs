@@ -1,4 +1,4 @@
-//! `memtap index`: the page index of a trace, built once, for every question about addresses afterwards.
+//! `memtap index`: builds the page index of a trace once, for all later queries by address.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! A limit for the figures of types, as continuous integration has them: `bytes>64`, `Cell.unread>0`.
+//! A limit for the figures of types, for use in continuous integration: `bytes>64`, `Cell.unread>0`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! `memtap memory`: a machine's memory as it was at any time.
+//! `memtap memory`: the contents of a machine's memory at any time.
 
 use std::fs::File;
 use std::io::{self, Write};

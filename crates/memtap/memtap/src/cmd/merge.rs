@@ -1,4 +1,4 @@
-//! `memtap merge`: several traces in one.
+//! `memtap merge`: merges several traces into one.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

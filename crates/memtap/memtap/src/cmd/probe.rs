@@ -1,8 +1,8 @@
 //! `memtap probe`: runs a program with the latency profiler in it and reports.
 //!
-//! The profiler is a library that `LD_PRELOAD` puts into the program; this command passes the settings, waits, reads what
-//! the processes wrote, and writes the report. The exit status is the program's. With `--pid` the library is loaded into
-//! a process that runs already, and leaves it as it was.
+//! The profiler is a library that `LD_PRELOAD` loads into the program. This command passes the
+//! settings, waits, reads what the processes wrote, and writes the report. The exit status is the
+//! program's. With `--pid` the library is loaded into a running process, which is left as it was.
 
 use anyhow::{Context, bail};
 use patch::calibrate;

@@ -1,7 +1,7 @@
-//! The tables that `memtap record` prints when the program has ended: those of `memtap report` and `memtap errors`.
+//! The tables that `memtap record` prints after the program has ended: those of `memtap report` and `memtap errors`.
 //!
-//! They go to standard error, as those of `perf stat`, `valgrind` and `strace -c`: standard output is the program's, and what reads it
-//! (`gzip -c x > x.gz`) must find nothing else there.
+//! They go to standard error, like those of `perf stat`, `valgrind` and `strace -c`. Standard
+//! output belongs to the program, and its reader (`gzip -c x > x.gz`) must find nothing else there.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `memtap report`: who accesses what, how often.
+//! `memtap report`: who accesses what, and how often.
 
 use std::io::Write;
 use std::ops::Range;

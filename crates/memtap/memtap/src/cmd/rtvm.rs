@@ -1,5 +1,5 @@
-//! `memtap rtvm`: a program's memory under real-time virtual memory management and under a page table (Böhnert and Scholl,
-//! section V).
+//! `memtap rtvm`: a program's memory under real-time virtual memory
+//! management and under a page table (Böhnert and Scholl, section V).
 
 use std::path::PathBuf;
 use std::process::ExitCode;

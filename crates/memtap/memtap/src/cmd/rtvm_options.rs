@@ -1,4 +1,4 @@
-//! Words of the command line that are more than a number.
+//! Parsers for option values that are more than a number: sizes and distributions.
 
 use rtvm::replay::Sizes;
 

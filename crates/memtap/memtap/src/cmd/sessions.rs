@@ -1,4 +1,4 @@
-//! `memtap sessions`: who works on a server, and an end of that.
+//! `memtap sessions`: lists the sessions of a server, or ends one.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `memtap sql`: questions in SQL, which another binary answers: only those build it who ask.
+//! `memtap sql`: queries in SQL. A separate binary answers them, so that only those who need SQL have to build it.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

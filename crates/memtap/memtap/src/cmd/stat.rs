@@ -1,4 +1,4 @@
-//! `memtap stat`: the totals of a trace (MadT, Table III). Accesses are counted by the headers of frames.
+//! `memtap stat`: the totals of a trace (MadT, Table III). Accesses are counted from the headers of frames.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `memtap taint`: what input reaches. It needs every instruction; a trace of accesses alone is refused.
+//! `memtap taint`: what input reaches. It needs a trace of the translating tracer, and refuses others.
 
 use std::process::ExitCode;
 

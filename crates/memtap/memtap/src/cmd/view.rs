@@ -1,4 +1,4 @@
-//! `memtap view`: a trace as a picture, in a browser.
+//! `memtap view`: shows a trace as a picture in a browser.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `memtap watch`: any number of byte-accurate watchpoints on a program that is not changed for it.
+//! `memtap watch`: any number of byte-accurate watchpoints on an unmodified program.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -1,4 +1,4 @@
-//! Hits as lines: for people, or as JSON.
+//! Hits as lines, for people or as JSON.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! `memtap watch`, while the program runs: how hits are written ([`log`]), and the wait at a stopped program ([`stop`]).
+//! `memtap watch`, while the program runs: how hits are written ([`log`]), and waiting for a stopped program ([`stop`]).
 
 pub(crate) mod log;
 pub(crate) mod stop;

@@ -1,8 +1,8 @@
-//! The wait at a program that has stopped itself after a hit.
+//! Waiting for a program that has stopped itself after a hit.
 //!
-//! It is stopped as Ctrl-Z stops one (SIGSTOP), so a debugger can attach to it, and whoever continues it (SIGCONT), it goes
-//! on. On a terminal this is who asks for it: Enter continues, `q` ends the program. The terminal is asked, not standard
-//! input: that is the program's.
+//! The program is stopped in the same way as by Ctrl-Z (SIGSTOP). A debugger can attach to it, and any
+//! process can continue it (SIGCONT). On a terminal the user is asked: Enter continues, `q` ends the
+//! program. The answer is read from the terminal, not from standard input, which belongs to the program.
 
 use std::fs::File;
 use std::io::Write;
