@@ -1,4 +1,4 @@
-//! A browser without a window, driven from outside as a person would: keys, the mouse, and what is on the page then.
+//! A headless browser, driven from outside as a person would use it: keys, the mouse, and what is then on the page.
 //!
 //! Chromium takes its protocol over two pipes, whose messages end with a zero byte. Two named pipes are its descriptors 3 and 4.
 

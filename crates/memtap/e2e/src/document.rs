@@ -1,8 +1,8 @@
-//! What documents tell their readers to type, and what they say will be seen.
+//! The commands that documents tell their readers to type, and the output they show.
 //!
-//! In a block of kind `console`, a line that begins with `$ ` is a command (the lines after one that ends with a backslash belong to
-//! it), and the lines until the next one are what it prints. What is shown need not be all: `...` stands for lines that are left out.
-//! Numbers differ from machine to machine, so they are compared as numbers in general.
+//! In a block of kind `console`, a line that begins with `$ ` is a command (if it ends with a backslash, the following lines
+//! belong to it), and the lines until the next command are its output. The output need not be complete: `...` stands for lines
+//! that are left out. Numbers differ between machines, so any number matches any other, except on a line that is only a number.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! A small Linux machine: Debian's kernel, busybox and a workload, booted by QEMU. `tests/guest/make.sh` makes it, for the
-//! benchmarks of xtask, too.
+//! A small Linux machine: Debian's kernel, busybox and a workload, booted by
+//! QEMU. `tests/guest/make.sh` builds it, also for the benchmarks of xtask.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Valgrind's Lackey: its run, and its format, which `memtap dump --format lackey` also writes.
+//! Valgrind's Lackey: running it, and its format, which `memtap dump --format lackey` also writes.
 
 use std::path::Path;
 use std::process::Command;

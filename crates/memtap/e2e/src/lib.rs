@@ -1,9 +1,9 @@
-//! End-to-end tests: the real `memtap` binary records small programs, and what it says is compared with what was
-//! counted by hand, with a native run, and with Valgrind's Lackey.
+//! End-to-end tests: the real `memtap` binary records small programs, and its output is
+//! compared with counts made by hand, with a native run, and with Valgrind's Lackey.
 //!
-//! The programs are in `tests/programs`; the comment at the head of each says how it is built and what it must do
-//! ([`Header`]). This crate links nothing of memtap: it knows the command line and the output formats alone.
-//! Start with [`TestProgram`], then [`Recording`].
+//! The programs are in `tests/programs`; the comment at the head of each says how it is built
+//! and what it must do ([`Header`]). This crate does not link any part of memtap and uses only
+//! the command line and the output formats. Start with [`TestProgram`], then [`Recording`].
 #![forbid(unsafe_code)]
 
 mod browser;

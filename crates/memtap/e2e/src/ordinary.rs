@@ -1,4 +1,4 @@
-//! Ordinary programs, in which nothing is wrong: what finds errors must find none there.
+//! Ordinary programs without errors, in which error detection must find none.
 
 use crate::{Recording, record, repository, tool};
 

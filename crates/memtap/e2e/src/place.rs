@@ -1,4 +1,4 @@
-//! Where things are: the repository, the binary under test, the tools of the system.
+//! Paths of the repository, the binary under test, and the system's tools.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A test program: its source, its head, and the binary that is built from it once.
+//! A test program: its source, its head, and its binary, which is built once.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

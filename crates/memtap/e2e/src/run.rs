@@ -1,4 +1,4 @@
-//! Runs a command with an end: output, exit status, and a limit of time so that a hang fails instead of waiting.
+//! Runs a command and returns its output and exit status. A time limit makes a hang fail instead of waiting.
 
 use std::io::{Read, Write};
 use std::ops::{Deref, DerefMut};

@@ -1,7 +1,7 @@
-//! The schemas of docs/schema, which describe what `--json` writes, and SARIF's own.
+//! The schemas of docs/schema, which describe the output of `--json`, and SARIF's own.
 //!
-//! Those of docs/schema leave room for keys to come, as users must. Tests don't: a key that the schema does not name is one that nobody
-//! documented. So each object that lists its properties is closed before it is used.
+//! The schemas of docs/schema allow additional keys, as users must. The tests do not: a key that is not in the
+//! schema is undocumented. Therefore each object that lists its properties is closed before the schema is used.
 
 use serde_json::{Value, json};
 

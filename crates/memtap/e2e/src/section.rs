@@ -1,4 +1,4 @@
-//! Where a program's variables lie, from binutils: an account of the addresses that owes memtap nothing.
+//! The addresses of a program's variables, from binutils: a source that is independent of memtap.
 
 use std::ops::Range;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A file system that a trace does not fit on.
+//! A file system that is too small for a trace.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What memtap says about a trace, read back from its output formats. The keys are the command line's contract.
+//! The output of memtap for a trace, parsed from its output formats. The keys are part of the command line's contract.
 
 use std::path::PathBuf;
 use std::process::Command;

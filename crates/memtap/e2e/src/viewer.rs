@@ -1,4 +1,4 @@
-//! A running `memtap view`, asked over HTTP as a browser would.
+//! A running `memtap view`, queried over HTTP as by a browser.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,4 @@
-//! Names survive the binary: what is archived beside a trace, or in a directory that `--symbols` names, gives the same names.
+//! Names survive the binary: files archived beside a trace, or in a directory given by `--symbols`, give the same names.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! `memtap record --pid`: processes that run already are recorded from their middle on, see nothing of it, and run natively
-//! afterwards.
+//! `memtap record --pid`: running processes are recorded from the
+//! middle of their run, do not notice it, and run natively afterwards.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,4 @@
-//! Bad input: exactly one clear line on standard error, exit status 1, or 2 where the command line is wrong.
+//! Bad input: exactly one clear line on standard error, and exit status 1, or 2 if the command line is wrong.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

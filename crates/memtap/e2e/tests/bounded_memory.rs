@@ -1,4 +1,4 @@
-//! `memtap record --memory`: the recorder takes no more than that, and its trace has everything.
+//! `memtap record --memory`: the recorder uses no more than the limit, and its trace is complete.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! `memtap cache`: misses that are counted by hand, those that Valgrind's cachegrind finds in the same program with the same caches, and
-//! caches of every size.
+//! `memtap cache`: misses counted by hand, misses that Valgrind's cachegrind
+//! finds in the same program with the same caches, and caches of every size.
 
 use std::collections::BTreeMap;
 use std::process::Command;

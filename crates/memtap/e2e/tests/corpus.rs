@@ -1,7 +1,8 @@
 //! The corpus: `memtap` finds in each of these small programs what its head says, and nothing else.
 //!
-//! The programs are in `crates/memtap/e2e/corpus`. A head also says what memtap is known to miss; a test fails where that is found,
-//! so that heads stay true. `cargo xtask bench findings` builds them with more compilers and asks other tools as well.
+//! The programs are in `crates/memtap/e2e/corpus`. A head also states what memtap is known to miss;
+//! a test fails if memtap does find it, so that heads stay true. `cargo xtask bench findings`
+//! builds the programs with more compilers and runs other tools on them as well.
 
 use corpus::{CaseBuild, CorpusCase};
 use e2e::{bin_dir, memtap, repository};

@@ -1,4 +1,4 @@
-//! Hand-counted programs: exactly their counts per variable, size and kind, and the same run as natively.
+//! Hand-counted programs: exactly their counts per variable, size and kind, and the same behaviour as in a native run.
 
 use e2e::{Tally, TestProgram, variables};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Damage is told by every command that meets it: whatever flips, is zeroed or is cut off in a trace, an answer is that of the
-//! whole trace, or it comes with a line that says what it lacks.
+//! Every command that meets damage reports it. Whatever is flipped, zeroed or cut off in a trace,
+//! an answer is that of the whole trace, or it comes with a line that says what is missing.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `record --tracer translate --data`: what accesses read and write.
+//! `record --tracer translate --data`: the values that accesses read and write.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! A program that a signal ends is never a recording of which nothing is said: which signal it was, and where, stands in `record`'s last
-//! lines and in `stat`, and what may have been memtap's doing is a gap.
+//! A recording never hides that the program was killed by a signal. The last lines of `record`,
+//! and `stat`, name the signal and the place. A death that memtap may have caused is a gap.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Which tracer records where nothing names one, and that each output says what that covers.
+//! Which tracer is the default; and each output states what that tracer covers.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! Steps that are drawn from a seed (tests/differ) say the same natively and recorded. `cargo xtask differ` takes as many as one likes.
+//! Steps drawn from a seed (tests/differ) give the same output natively
+//! and recorded. `cargo xtask differ` runs any number of them.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `memtap doctor`, on this machine and where something is missing; and what the binary says of itself.
+//! `memtap doctor`, on this machine and where something is missing; and what the binary says about itself.
 
 use std::fs;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! What documents say to type works as it stands: the commands of docs/tasks.md and docs/slow-to-fixed.md are run, and whatever documents say of commands and
-//! options of memtap is in its help.
+//! The commands in documents work as they stand: those of docs/tasks.md and docs/slow-to-fixed.md
+//! are run, and all commands and options of memtap that documents mention are in its help.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

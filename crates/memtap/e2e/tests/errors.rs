@@ -1,4 +1,4 @@
-//! `memtap errors`: each kind is found with its stacks, and ordinary programs have none.
+//! `memtap errors`: each kind of error is found with its stacks, and none is found in ordinary programs.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `flame` and `export`: other tools read what they write, and the figures are those of `stat` and `report`.
+//! `flame` and `export`: other tools can read the output, and the figures are those of `stat` and `report`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! `record --flow full`: every basic block that a thread enters, in its order. That they are the instructions that are executed is
-//! tested in lackey.rs.
+//! `record --flow full`: every basic block that a thread enters, in order.
+//! lackey.rs tests that these are the instructions that were executed.
 
 use std::collections::BTreeMap;
 use std::process::Command;

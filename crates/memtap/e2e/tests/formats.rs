@@ -1,4 +1,4 @@
-//! The formats of `dump` agree with each other and with the tools that they are made for.
+//! The formats of `dump` agree with each other, and work with the tools that they are made for.
 
 use std::process::Command;
 

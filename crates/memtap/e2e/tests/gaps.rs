@@ -1,4 +1,4 @@
-//! Nothing is lost silently: what could not be seen is a gap, `record` says so, and its exit status shows it.
+//! Nothing is lost silently: what could not be recorded is a gap, `record` reports it, and its exit status shows it.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! The hand counts themselves, checked with Valgrind's Lackey: where both are wrong in the same way, neither is ours.
+//! The hand counts themselves, checked with Valgrind's Lackey. An error that both share cannot come from memtap.
 
 use e2e::{Tally, TestProgram, repository, run_lackey, variables};
 

@@ -1,4 +1,4 @@
-//! `memtap index`: answers with the index are those without it, and one that does not fit is not used.
+//! `memtap index`: answers with the index are the same as without it, and an index that does not match the trace is not used.
 
 use e2e::{TestProgram, Trace};
 

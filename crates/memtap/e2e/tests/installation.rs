@@ -1,4 +1,4 @@
-//! What an installation needs beside programs: completions and manual pages; and folders in which memtap can't be.
+//! What an installation needs beside programs: completions and manual pages; and folders that memtap cannot work from.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,6 +1,6 @@
-//! The C interfaces are what include/abi keeps: sonames, exported symbols, and what the headers declare.
+//! The C interfaces match what is recorded in include/abi: sonames, exported symbols, and the declarations in the headers.
 //!
-//! include/abi/README.md says what to do where a test here fails because an interface was meant to change.
+//! include/abi/README.md describes what to do if a test here fails because an interface was meant to change.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Recorder or server is killed at a random moment: what was recorded until then is read, but for the last of it, and every command
-//! says that the end is missing. `cargo xtask stress kills` does it 200 times and says how much was lost.
+//! The recorder or the server is killed at a random moment. What was recorded until then can be read except for the last part,
+//! and every command says that the end is missing. `cargo xtask stress kills` does this 200 times and reports how much was lost.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! The differential test: the accesses of small programs, in order, and the instructions that they execute, against Valgrind's
-//! Lackey.
+//! The differential test: the accesses of small programs, in order, and
+//! the instructions that they execute, compared with Valgrind's Lackey.
 
 use e2e::{Reference, TestProgram, run, run_lackey, tool, variables};
 use std::collections::HashMap;

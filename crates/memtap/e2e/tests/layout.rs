@@ -1,4 +1,4 @@
-//! `memtap layout`: the types of heap blocks, found by what the instructions that access them know, and the use of each field.
+//! `memtap layout`: the types of heap blocks, inferred from the instructions that access them, and the use of each field.
 
 use e2e::{Recording, TestProgram, tool};
 use serde_json::Value;

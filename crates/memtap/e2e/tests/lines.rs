@@ -1,4 +1,4 @@
-//! `memtap lines` on small programs: lines that threads share, how often they change their owner, and what has to lie apart.
+//! `memtap lines` on small programs: lines that threads share, how often they change their owner, and what has to be moved apart.
 
 use e2e::{TestProgram, Trace, tool};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Programs that do the same for so long that long paths are made of it, and leave these in every way.
+//! Programs that repeat the same work for so long that it is translated into long paths, and that leave these in every way.
 
 use e2e::{TestProgram, total_of};
 

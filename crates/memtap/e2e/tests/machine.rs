@@ -1,5 +1,5 @@
-//! Whole machines: a boot sector with its accesses counted by hand, Debian's kernel with a shell and a workload, and what
-//! users do wrong.
+//! Whole machines: a boot sector with its accesses counted by hand,
+//! Debian's kernel with a shell and a workload, and mistakes of users.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! What memtap draws and writes as pages: whole, self-contained, and with the figures that the other outputs have.
+//! The pages and pictures that memtap writes are complete and self-contained, and have the same figures as the other outputs.
 
 use e2e::{Browser, Recording, TestProgram, total_of};
 

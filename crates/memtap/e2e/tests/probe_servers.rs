@@ -1,5 +1,5 @@
-//! `memtap probe` on servers that fork, drop their privileges and shut themselves in: started by it, and attached to while
-//! they run. They serve as they do without it, their children leave profiles, and they end.
+//! `memtap probe` on servers that fork, drop their privileges and confine themselves, both started by it and
+//! attached to while they run. They serve as they do without it, their children leave profiles, and they end.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

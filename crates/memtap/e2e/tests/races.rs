@@ -1,7 +1,7 @@
-//! `memtap race` on small programs: what is racy is found, on the lines that the sources mark, and nothing else is.
+//! `memtap race` on small programs: the races are found, on the lines that the sources mark, and nothing else is reported.
 //!
-//! A racy program names its variables in its head (`// race: NAME`, with `?` in front where a run need not show it, and `|`
-//! between alternatives) and marks the lines that may take part with `// RACE`.
+//! A racy program names its variables in its head (`// race: NAME`, with `?` in front where a run need
+//! not show it, and `|` between alternatives) and marks the lines that may take part with `// RACE`.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Real programs under `record`: the same output, the same words and the same exit status as natively.
+//! Real programs under `record`: the same output, the same messages and the same exit status as natively.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! `memtap record --report` and `--errors`: the tables of `memtap report` and `memtap errors` when the program has ended, of a trace that
-//! only `-o` keeps.
+//! `memtap record --report` and `--errors`: the tables of `memtap report` and
+//! `memtap errors` after the program has ended, from a trace that is kept only with `-o`.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

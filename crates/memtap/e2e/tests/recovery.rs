@@ -1,4 +1,4 @@
-//! A recorder that is killed leaves a trace that can be read, and a program that dies leaves all it did until then.
+//! A killed recorder leaves a readable trace, and a program that dies leaves everything it did until then.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,4 +1,5 @@
-//! What `memtap report` tells people and programs: the same figures, whole for programs, and for people what they look for first.
+//! The output of `memtap report` for people and programs has the same
+//! figures: complete for programs, and for people those they look for first.
 
 use std::path::PathBuf;
 use std::process::Command;

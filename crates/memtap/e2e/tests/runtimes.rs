@@ -1,6 +1,6 @@
-//! `memtap race` and runtimes that run a program's work in ways that are not modelled: they are recognised by their file's name and
-//! named in one line, and their inside is not reported. The ones here are stand-ins with the names of LLVM's OpenMP, and of functions of
-//! Go's runtime and tokio.
+//! `memtap race` and runtimes that run a program's work in ways that are not modelled. They are recognised by the name
+//! of their file or by the symbols of their functions, and named in one line; races inside them are not reported. The
+//! runtimes here are stand-ins with the file name of LLVM's OpenMP, and with function names of Go's runtime and tokio.
 
 use std::path::Path;
 use std::process::Command;

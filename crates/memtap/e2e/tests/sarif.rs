@@ -1,4 +1,4 @@
-//! `--sarif` of races and errors: SARIF 2.1.0 as the standard's schema has it, and the same findings as `--json`.
+//! `--sarif` of races and errors: SARIF 2.1.0 that is valid by the standard's schema, with the same findings as `--json`.
 
 use e2e::{TestProgram, Trace, fits_sarif};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What `--json` writes is as docs/schema says, for each command that has a schema; and each schema is named in docs/json.md.
+//! The output of `--json` matches docs/schema for each command that has a schema, and each schema is named in docs/json.md.
 
 use std::fs;
 use std::process::Command;

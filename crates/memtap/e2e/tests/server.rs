@@ -1,4 +1,4 @@
-//! `memtap serve` and `record --server`: a trace that another process writes is the one that the recorder would write.
+//! `memtap serve` and `record --server`: a trace written by another process is the same as one that the recorder would write.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `report --by allocation`: the call that allocates is the one that people mean, not one in a wrapper of the allocator.
+//! `report --by allocation`: the allocation site is the call that the user means, not one in a wrapper of the allocator.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Use after free: all of it in programs that do it, and nothing in programs that don't (tests/programs/stale).
+//! Use after free: all cases are found in programs that have them, and nothing in programs that do not (tests/programs/stale).
 
 use std::process::{Command, Stdio};
 

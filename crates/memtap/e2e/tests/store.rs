@@ -1,4 +1,4 @@
-//! Traces that are made from traces and from those of others: copy, merge, check --repair, import, other formats, encoders.
+//! Traces made from other traces and from those of other tools: copy, merge, check --repair, import, other formats, encoders.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! stress-ng's stressors, each for a bounded number of its operations: recorded in translation, with windows that are
-//! stepped, they come to the same verdict as natively.
+//! stress-ng's stressors, each for a bounded number of operations. Recorded in translation,
+//! with windows that are single-stepped, they come to the same verdict as natively.
 
 use std::process::Command;
 

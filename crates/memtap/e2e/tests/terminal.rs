@@ -1,4 +1,4 @@
-//! Words for people go to terminals: progress only there, colours only there.
+//! Output for people goes to terminals: progress and colours are shown only there.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What only the translating tracer does: kinds of memory are chosen, and it counts its own work.
+//! Features of the translating tracer alone: kinds of memory can be selected, and it counts its own work.
 
 use e2e::{TestProgram, record};
 

@@ -1,8 +1,8 @@
 //! Calling contexts and allocations against Valgrind's callgrind and DHAT: the same binaries, the same figures.
 //!
-//! What differs is left out, and known: libraries' functions (Valgrind's processor has no AVX-512, so the C library chooses others),
-//! blocks that libraries allocate before the program's main, and instructions that Valgrind executes as several
-//! (`bts` with memory). An instruction that reads and writes a place is a store to callgrind.
+//! Known differences are left out: functions of libraries (Valgrind's processor has no AVX-512, so the C library
+//! selects others), blocks that libraries allocate before the program's main, and instructions that Valgrind
+//! executes as several (`bts` with memory). For callgrind, an instruction that reads and writes a place is a store.
 
 use std::collections::BTreeMap;
 use std::process::Command;

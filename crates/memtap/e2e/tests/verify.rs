@@ -1,5 +1,5 @@
-//! `record --verify`: in windows translated code is compared with single-stepping, on real programs and under load. The
-//! hand-counted programs are in counts.rs.
+//! `record --verify`: translated code is compared with single-stepping in windows,
+//! on real programs and under load. The hand-counted programs are in counts.rs.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! `memtap view` over HTTP: who is answered, and that its tiles have the figures of the other commands.
+//! `memtap view` over HTTP: which requests are answered, and its tiles have the figures of the other commands.
 
 use std::net::TcpListener;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! `memtap view` in a browser, used as a person would: its panes have the figures of the other commands, the mouse and the keys do
-//! what the guide says.
+//! `memtap view` in a browser, used as a person would: its panes have the figures
+//! of the other commands, and the mouse and the keys do what the guide says.
 
 use e2e::{TestProgram, Trace, ViewPage, hexadecimal};
 use serde_json::{Value, json};

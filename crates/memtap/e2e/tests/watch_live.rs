@@ -1,5 +1,5 @@
-//! `memtap watch` while the program runs: hits at once, their stacks, programs that stop at them, children, whatever makes an
-//! access; each with both tracers.
+//! `memtap watch` while the program runs: immediate hits, their stacks, programs
+//! that stop at them, children, and all kinds of accesses; each with both tracers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};

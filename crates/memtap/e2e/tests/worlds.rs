@@ -1,5 +1,5 @@
-//! Programs in worlds of their own: filters of system calls, other process ids, other roots, limits. They behave as natively; what
-//! can't be recorded there is told, with its reason and in the exit status.
+//! Programs in restricted environments: filters of system calls, other process ids, other roots, limits.
+//! They behave as natively. What can't be recorded there is reported with its reason and in the exit status.
 
 use std::fs;
 use std::path::Path;
