@@ -1,4 +1,4 @@
-//! Rows of `accesses`: each column that is asked for is filled from slices of accesses, and given away a batch at a time.
+//! Rows of `accesses`: each requested column is filled from slices of accesses, and passed on one batch at a time.
 
 use std::sync::Arc;
 

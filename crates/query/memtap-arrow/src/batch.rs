@@ -1,4 +1,4 @@
-//! What batches are made of and go to.
+//! The columns that batches consist of, and the sink that takes batches.
 
 use std::sync::Arc;
 

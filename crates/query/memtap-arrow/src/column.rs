@@ -1,4 +1,4 @@
-//! What a column is: its name, its type, and what it says, in the words of docs/tables.md.
+//! A column: its name, its type, and its description in the words of docs/tables.md.
 
 use arrow_schema::{DataType, Field};
 

@@ -1,4 +1,4 @@
-//! What can go wrong when a table is read.
+//! Errors that occur while a table is read.
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]

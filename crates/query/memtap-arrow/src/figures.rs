@@ -1,4 +1,4 @@
-//! Tables of counts. They are counted by the tools that `report` counts with, so that their figures are the same.
+//! Tables of counts. The tools that `report` uses count them, so the figures are the same.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! The tables of a trace as Arrow record batches, for whatever engine reads these: DataFusion, Polars, DuckDB, pandas.
+//! The tables of a trace as Arrow record batches, for any engine that reads these: DataFusion, Polars, DuckDB, pandas.
 //!
-//! A trace is read where it lies. Columns that are not asked for are not made, names are looked up only where a column of them is
-//! asked for, and frames that a filter excludes are not read. `accesses` is read in parts, which are independent of each other and
-//! give together what one reading gives. What each table and column is stands in docs/tables.md.
+//! A trace is read in place. Only requested columns are made, names are looked up only if a column of them is
+//! requested, and frames that a filter excludes are not read. `accesses` is read in parts, which are independent of
+//! each other and together have the same rows as a single scan. Tables and columns are described in docs/tables.md.
 //!
-//! The figures are those of `report` and `stat`: they come from the same tools. SQL is left to `memtap-sql`. Start with
-//! [`TraceTables`].
+//! The figures are those of `report` and `stat`: they come from the
+//! same tools. SQL is left to `memtap-sql`. Start with [`TraceTables`].
 #![forbid(unsafe_code)]
 
 mod access_rows;

@@ -1,4 +1,4 @@
-//! Tables of what a trace says of itself: its frames, processes, threads and mappings. No access is read for them.
+//! Tables of a trace's metadata: its frames, processes, threads and mappings. No accesses are read for them.
 
 use std::sync::Arc;
 

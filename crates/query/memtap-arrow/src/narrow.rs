@@ -1,5 +1,5 @@
-//! What of an engine's conditions the reading can leave out by itself. Engines check each row again, so that too much may come, and
-//! never too little.
+//! The conditions of an engine that reading can apply by itself. Engines check
+//! each row again, so the result may have too many rows, but never too few.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Which frames a scan of accesses reads, and how it is cut into parts that can be read at the same time.
+//! Which frames a scan of accesses reads, and how it is divided into parts that can be read in parallel.
 
 use analysis::ThreadPart;
 use trace_format::Trace;

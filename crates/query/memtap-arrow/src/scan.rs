@@ -1,4 +1,4 @@
-//! What is asked of a table.
+//! A request to a table.
 
 use std::collections::BTreeSet;
 

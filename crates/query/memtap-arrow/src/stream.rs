@@ -1,4 +1,5 @@
-//! A scan as a stream that can be pulled, as Arrow's interfaces want it: threads read, and wait where nobody takes what they have read.
+//! A scan as a stream that can be pulled, as Arrow's interfaces require.
+//! Threads read ahead, and wait when nobody takes what they have read.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

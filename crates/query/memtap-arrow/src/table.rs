@@ -1,4 +1,4 @@
-//! The tables: their names, their columns, and the version of both. docs/tables.md says the same, and a test compares.
+//! The tables: their names, their columns, and the version of both. docs/tables.md says the same, and a test compares the two.
 
 use std::collections::HashMap;
 use std::sync::Arc;
