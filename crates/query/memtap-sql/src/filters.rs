@@ -1,4 +1,5 @@
-//! What a query's conditions say to a scan, as far as that can leave rows out. DataFusion checks each row again.
+//! Translates the conditions of a query for a scan, as far as the scan
+//! can use them to leave out rows. DataFusion checks each row again.
 
 use std::ops::Range;
 

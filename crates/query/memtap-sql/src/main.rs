@@ -1,9 +1,9 @@
-//! `memtap sql`: questions to traces in SQL, by DataFusion over the tables of `memtap-arrow`.
+//! `memtap sql`: SQL queries on traces, by DataFusion over the tables of `memtap-arrow`.
 //!
-//! A binary of its own, which `memtap` finds beside itself, so that only those who ask in SQL build two hundred crates more. The
-//! tables are given to DataFusion by `provider`, which pushes what can be pushed into the reading (`filters`); `plan` is the scan
-//! in its plans; `functions` are those that memtap adds. `output` writes what comes out, `prompt` asks for queries. `catalogue` is
-//! `memtap catalogue`: the same for what many traces say of themselves.
+//! This is a separate binary, which `memtap` finds beside itself, so that only those who need SQL build two hundred
+//! more crates. `provider` gives the tables to DataFusion and pushes down what it can (`filters`); `plan` is the
+//! scan in its plans; `functions` are the functions that memtap adds. `output` writes the results, and `prompt`
+//! asks for queries. `catalogue` is `memtap catalogue`, which does the same for the summary data of many traces.
 #![forbid(unsafe_code)]
 
 mod catalogue;

@@ -1,4 +1,4 @@
-//! How rows are written.
+//! The output formats of rows.
 
 use std::fs::Permissions;
 use std::io::{self, BufWriter, IsTerminal, Write};

@@ -1,4 +1,4 @@
-//! The scan of a table in a plan: parts that are read at the same time, each on a thread that may block.
+//! The scan of a table in a plan: parts that are read in parallel, each on a thread that may block.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Queries that are typed: with history, and tables and columns completed.
+//! The interactive prompt, with history and completion of tables and columns.
 
 use std::path::PathBuf;
 

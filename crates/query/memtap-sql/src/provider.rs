@@ -1,4 +1,4 @@
-//! A table of traces, as DataFusion asks for it.
+//! A table of traces, as DataFusion requests it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `memtap catalogue`: its figures are those of the traces, and what can't be added is told.
+//! `memtap catalogue`: its figures are those of the traces, and traces that can't be added are reported.
 
 use std::path::Path;
 use std::process::Command;

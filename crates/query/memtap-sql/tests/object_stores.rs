@@ -1,4 +1,4 @@
-//! Traces in a store that speaks S3's protocol: what is asked of them there is what is asked of the file.
+//! Traces in a store with the S3 protocol: queries give the same results as on the file.
 
 use std::net::SocketAddr;
 use std::path::Path;

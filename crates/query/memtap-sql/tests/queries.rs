@@ -1,4 +1,5 @@
-//! `memtap sql` on recordings of real programs: its figures are those of `stat` and `report`, and what can't be asked is one line.
+//! `memtap sql` on recordings of real programs: its figures are those of
+//! `stat` and `report`, and an invalid query gives an error of one line.
 
 use std::path::Path;
 use std::process::Command;

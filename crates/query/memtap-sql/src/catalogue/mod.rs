@@ -1,8 +1,8 @@
-//! `memtap catalogue`: what many traces say of themselves, as folders of Parquet files that any engine reads without memtap.
+//! `memtap catalogue`: summary data of many traces, as folders of Parquet files that any engine reads without memtap.
 //!
-//! A folder for each *data set*, a file in it for each run, named by the run's identity: `runs` has a row a run, `frames`, `pages` and
-//! `variables` are the tables of these names with a column `run` in front. Single accesses stay in the traces. A run is in the catalogue when
-//! its file in `runs` is there, which is written last.
+//! Each *data set* is a folder with one file per run, named by the run's identity. `runs` has one row per run;
+//! `frames`, `pages` and `variables` are the tables of these names with an additional first column `run`. Single
+//! accesses stay in the traces. A run is in the catalogue once its file in `runs` exists, which is written last.
 
 mod add;
 mod query;

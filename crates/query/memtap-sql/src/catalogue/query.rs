@@ -1,4 +1,4 @@
-//! Asking a catalogue.
+//! Queries to a catalogue.
 
 use std::path::Path;
 
