@@ -1,4 +1,4 @@
-//! What was fetched of an object: blocks of its bytes, the latest ones, and which of them are on their way.
+//! A cache of an object: its most recently used blocks of bytes, and which blocks are being fetched.
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;

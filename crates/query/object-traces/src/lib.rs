@@ -1,7 +1,8 @@
-//! Traces in object stores: Amazon's and others that speak S3, Google's, Azure's, and what a web server has.
+//! Traces in object stores: Amazon's and others that support S3, Google's, Azure's, and files on a web server.
 //!
-//! A trace is read by ranges, and only those that a question needs: an address of the trace stands wherever a path does. [`blocks`] keeps what
-//! was fetched, [`source`] fetches it, and [`store`] finds the store that an address is of, and its credentials.
+//! A trace is read by ranges, and only those that a query needs are fetched. The address of
+//! such a trace can be used wherever a path can. [`blocks`] keeps what was fetched,
+//! [`source`] fetches it, and [`store`] finds the store for an address, and its credentials.
 
 mod blocks;
 mod source;

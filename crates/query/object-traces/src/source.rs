@@ -1,4 +1,4 @@
-//! An object that is read as a file is.
+//! An object that is read like a file.
 
 use std::io;
 use std::ops::Range;

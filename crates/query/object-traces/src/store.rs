@@ -1,4 +1,4 @@
-//! Which store an address is of, and how it is asked: by what the environment says, as each store's own tools do.
+//! Selects the store for an address, and configures it from the environment variables that each store's own tools use.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a store says of a request that failed, in one line.
+//! Describes the response of a store to a failed request, in one line.
 
 use std::error::Error as _;
 use std::io;

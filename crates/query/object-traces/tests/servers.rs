@@ -1,4 +1,5 @@
-//! Traces that a web server has: as a file gives them, through failures that pass, and one line for those that do not.
+//! Traces on a web server: the same results as from a file, through
+//! temporary failures, and an error of one line if a failure persists.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
