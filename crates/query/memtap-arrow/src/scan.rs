@@ -9,7 +9,7 @@ use trace_format::Filter;
 
 use crate::{Error, TraceTable};
 
-/// What is asked of a table.
+/// A request to a table.
 #[derive(Clone, Debug)]
 pub struct Scan {
     /// The table.

@@ -1,7 +1,7 @@
 //! Bytes that were never written, followed through registers and copies to where
 //! they affect a decision. Needs recorded control flow (`record --flow full`).
 //!
-//! There are no false reports: a value carries the label only if all of it comes from such bytes
+//! Only real cases are reported: a value carries the label only if all of it comes from such bytes
 //! ([`LabelRules::Whole`]). A value that is masked, selected or assembled from parts has no label. Nothing
 //! that the C library computes has one either, since its string functions read past the ends of strings.
 

@@ -11,7 +11,7 @@ pub(crate) const RETURN_BYTES: u32 = 8;
 /// A function's first access comes with one of its first instructions: it saves registers.
 const PROLOGUE_BYTES: u64 = 16;
 
-/// What an instruction does to a stack of calls.
+/// The effect of an instruction on a call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallEdge {
     /// Nothing.
