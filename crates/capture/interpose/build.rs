@@ -1,4 +1,4 @@
-//! Link arguments of the preloaded library.
+//! Linker arguments of the preloaded library.
 
 fn main() {
     // The library exports these to the program; the compiler's own calls must not end up there (see tracee::mem).

@@ -1,8 +1,8 @@
-//! Puts the libraries that go into traced programs into this crate, for programs that nobody installs them beside.
+//! Embeds the libraries that go into traced programs in this crate, for programs that are installed without these libraries beside them.
 //!
-//! `cargo install` keeps programs and nothing else. So a release build holds the libraries ([`bundle`](src/library/bundle.rs)); a
-//! development build, whose libraries lie beside it, does not. `MEMTAP_BUNDLE=1` and `MEMTAP_BUNDLE=0` say it for any profile: packages
-//! have them as files. Cargo gives a build script no library of another crate, so they are built here, in a folder of their own.
+//! `cargo install` installs only programs. A release build therefore contains the libraries ([`bundle`](src/library/bundle.rs)); a
+//! development build, which has them beside it, does not. `MEMTAP_BUNDLE=1` and `MEMTAP_BUNDLE=0` override this for any profile: packages
+//! ship them as files. Cargo does not give a build script the libraries of another crate, so they are built here, in a separate folder.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Why a process cannot be attached to. One line each: what, and what to do.
+//! Why attaching to a process failed. Each error is one line: what went wrong, and what to do about it.
 
 use std::io;
 

@@ -1,11 +1,11 @@
-//! Reaching into a process that runs: its threads are stopped by ptrace, functions are called on them, a library is loaded.
+//! Control of a running process: stops its threads with ptrace, calls functions on them, and loads a library into the process.
 //!
-//! One thread at a safe place is borrowed for `dlopen` ([`TargetProcess::load`]), while the others run on. What needs all threads at
-//! once stops them all ([`TargetProcess::stop_all`]). A stopped thread is let go when its [`Stopped`] is dropped: with the registers
-//! that it had, or with those that were set.
+//! Loading borrows one thread at a safe place for `dlopen` ([`TargetProcess::load`]) while the others
+//! keep running. Operations that need all threads at once stop them all ([`TargetProcess::stop_all`]).
+//! Dropping a [`Stopped`] resumes its thread, with its original registers or with those that were set.
 //!
-//! What is called in the process, and what for, is left to the users: the probes (crate `probes`) and the recorder of a
-//! running process (crate `recorder`). Start with [`TargetProcess`].
+//! Which functions are called in the process, and why, is up to the users of this crate: the probes (crate
+//! `probes`) and the recorder of running processes (crate `recorder`). Start with [`TargetProcess`].
 
 mod error;
 mod ptrace;

@@ -1,8 +1,8 @@
 //! One stopped thread of another process: its registers, and calls made on it.
 //!
-//! The thread is seized and interrupted, so it sees no signal of ours; everything that a call changes is saved and put
-//! back: all registers with the extended state, and the signal mask. Dropping a [`Stopped`] lets the thread run on; a
-//! system call that it was in is restarted by the kernel as after any stop.
+//! The thread is seized and interrupted, so it receives no signal from us. Everything that a call changes is
+//! saved and restored: all registers including the extended state, and the signal mask. Dropping a [`Stopped`]
+//! resumes the thread; if it was in a system call, the kernel restarts that call as after any stop.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! What /proc says of the process: whether it can be attached to, where its C library is, where its threads stand.
+//! What /proc reports about a process: whether it can be attached to, where its C library is mapped, and where its threads are.
 
 use crate::Error;
 use elf::ElfHeader;

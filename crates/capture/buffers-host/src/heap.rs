@@ -1,4 +1,4 @@
-//! What the C library keeps of freed memory.
+//! Freed memory that the C library retains.
 
 /// Blocks from this many bytes on are mapped one by one, and given back when they are freed.
 const MAPPED_BYTES: i32 = 256 << 10;

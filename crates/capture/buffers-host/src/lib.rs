@@ -1,7 +1,7 @@
-//! The recorder's side of the pool: makes it, hands it to processes that connect, and waits for buffers. And [`Region`]:
-//! the shared memory of the trace store's clients.
+//! The recorder's side of the pool: creates it, hands it to processes that connect, and
+//! waits for buffers. Also [`Region`], the memory shared with clients of the trace store.
 //!
-//! A crate of its own because `buffers` is linked into traced processes, without std. It reads no records.
+//! This is a separate crate because `buffers` is linked into traced processes and does without std. It does not parse records.
 
 mod heap;
 mod region;

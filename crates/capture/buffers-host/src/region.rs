@@ -1,7 +1,7 @@
-//! Memory that two processes share, as atomic words: whatever the other side does with it, reading it is defined.
+//! Memory shared by two processes, accessed as atomic words: reading it is well-defined whatever the other side does with it.
 //!
-//! A region has no owner and no protocol; those are its users' (docs/protocol.md, *Writing*). Bytes become visible by a word
-//! that is stored with release after them and loaded with acquire before them.
+//! A region has no owner and no protocol of its own; both are up to its users (docs/protocol.md, *Writing*). Bytes are published
+//! by storing a word with release ordering after them; the other side loads that word with acquire ordering before it reads them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,7 +1,8 @@
-//! How a process comes to the session: as what, and why it may run on without a tracer.
+//! How a process joins the session: under which identity, and why it may run on without a tracer.
 //!
-//! A program is announced before it is executed, under a number that its process is given ([`crate::Control::next_announcement`]).
-//! Whoever arrives names it, and the recorder finds those that never do: nothing of the tracer ran in them.
+//! A program is announced before it is executed, under a number that its process is given
+//! ([`crate::Control::next_announcement`]). An arriving process names that number. Programs that never
+//! arrive ran without any part of the tracer, and the recorder finds them by their unclaimed numbers.
 
 /// The number of the program that the recorder starts.
 pub const FIRST_ANNOUNCEMENT: u32 = 0;

@@ -1,12 +1,11 @@
-//! What the recorder and the tracer's library say to each other in a process that is attached to while it runs.
+//! The interface between the recorder and the tracer's library in a process that is attached to while it runs.
 //!
 //! The recorder stops threads (ptrace) and calls the library's functions on them, one at a time: `memtap_attach_open` while
-//! the others run, then, with all stopped, `memtap_attach_begin` and for each thread `memtap_attach_enter`.
+//! the other threads run; then, with all threads stopped, `memtap_attach_begin`, and `memtap_attach_enter` for each thread.
 //!
-//! To leave the process, the recorder stops all threads and calls `memtap_attach_ready`, which says of each whether it can leave,
-//! and asks those that are at work in the tracer to wait where they can (`memtap_attach_stay` takes that back). Once all can, it
-//! calls `memtap_attach_leave` for each and `memtap_attach_finish`. Each function gets one array of words, and returns a
-//! [`Status`].
+//! To detach, the recorder stops all threads and calls `memtap_attach_ready`, which reports for each thread whether it can leave, and
+//! asks those that are executing in the tracer to wait where they can (`memtap_attach_stay` cancels that). Once all can leave, it
+//! calls `memtap_attach_leave` for each, and `memtap_attach_finish`. Each function takes one array of words and returns a [`Status`].
 
 /// The variable in which the library exports its words.
 pub const WORDS: &str = "memtap_attach_words";

@@ -1,4 +1,4 @@
-//! What the recorder tells a process when it connects: one message, beside the pool's descriptor.
+//! The recorder's message to a process that connects; it is sent together with the pool's descriptor.
 
 /// Functions at whose entry recording can start or stop.
 pub const MAX_BREAKPOINTS: usize = 16;

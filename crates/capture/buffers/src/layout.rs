@@ -1,4 +1,4 @@
-//! Where things lie in the pool.
+//! The layout of the pool.
 //!
 //! ```text
 //! 0            Control                    one page
@@ -7,7 +7,7 @@
 //! 4329472      Live         [2048]        512 bytes each
 //! 5378048      buffers      [2048]        64 KiB each
 //! ```
-//! All of it starts as zeros, which is a valid, empty pool but for the fields that [`Control::init`] sets.
+//! It starts out all zeros, which is a valid, empty pool except for the fields that [`Control::init`] sets.
 
 use core::mem::size_of;
 

@@ -1,16 +1,16 @@
-//! Shared-memory buffers, and the records that travel in them: the one place where tracers and the recorder meet.
+//! Shared-memory buffers and the records in them: the only interface between tracers and the recorder.
 //!
-//! A session has one *pool*: a shared memory object that the recorder creates and each traced process maps. It holds a
-//! [`Control`] block, a table of processes, and a few thousand small buffers (Simutrace, section 2.3, calls them the
-//! segments of a stream buffer; the segments of our file are longer and are gathered from many buffers). A traced thread
-//! owns one buffer at a time, fills it with [`Record`]s, hands it over and takes another one.
+//! A session has one *pool*: a shared memory object that the recorder creates and each traced process maps. It holds
+//! a [`Control`] block, a table of processes, and a few thousand small buffers. (Simutrace, section 2.3, calls these
+//! the segments of a stream buffer; the segments of our file are longer and gathered from many buffers.) A traced
+//! thread owns one buffer at a time, fills it with [`Record`]s, hands it over and takes another one.
 //!
-//! The protocol survives the death of either side at any instruction: a buffer's state is one word, a record becomes
-//! visible by one store of the filled length, and nobody waits for a peer that may be dead, except for a free buffer
-//! with a time-out. There is no queue that a killed producer could leave half linked: the consumer scans the states.
+//! The protocol survives the death of either side at any instruction. The state of a buffer is one word, and a record becomes
+//! visible by a single store of the filled length. Neither side waits for a peer that may be dead, except for a free buffer, and
+//! that wait has a time-out. There is no queue that a killed producer could leave half linked: the consumer scans the states.
 //!
-//! The crate maps nothing and makes no system call: the caller brings the memory and the means to wait. Start with
-//! [`Pool`], then [`Record`].
+//! The crate maps nothing and makes no system calls: the caller provides
+//! the memory and the means to wait. Start with [`Pool`], then [`Record`].
 #![no_std]
 
 #[cfg(test)]

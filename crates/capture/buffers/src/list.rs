@@ -1,8 +1,8 @@
-//! The list of watchpoints that the recorder leaves in a file for a process: entries of five words.
+//! The list of watchpoints that the recorder leaves in a file for a process. Its entries are five words long.
 //!
-//! The first word is what the entry is (bits 0..8), which accesses are meant (bit 8: loads, bit 9: stores), and [`ABSOLUTE`];
-//! then come an address, a length in bytes, a number, and the number of the expression. Addresses are relative to the program's
-//! own module, unless the kind or the flag says otherwise.
+//! The first word holds the kind of the entry (bits 0..8), the accesses that are meant (bit 8: loads, bit 9:
+//! stores), and [`ABSOLUTE`]. The others are an address, a length in bytes, a number, and the number of the
+//! expression. Addresses are relative to the program's own module, unless the kind or the flag says otherwise.
 
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 40;

@@ -1,9 +1,9 @@
-//! Records of a whole machine, as the QEMU plugin writes them: 64-bit words, one an access where nothing else changed.
+//! Records of a whole machine, as the QEMU plugin writes them: 64-bit words, and only one per access where nothing else changed.
 //!
-//! The vCPUs of a machine run in turn in one thread, so that one sequence of buffers holds them all. Cycles are not
-//! repeated in each record: a [`MachineRecord::Enter`] says at which cycle a block was entered, and an access names the
-//! instruction of that block. Physical addresses are not repeated either: a [`MachineRecord::Page`] says where the page
-//! of the next access lies, and holds for that virtual page until another one says otherwise.
+//! The vCPUs of a machine take turns in one thread, so a single sequence of buffers holds the records of all of them. To save
+//! space, cycles are not repeated in each record: a [`MachineRecord::Enter`] gives the cycle at which a block was entered, and
+//! an access names its instruction within that block. Physical addresses are not repeated either: a [`MachineRecord::Page`]
+//! gives the physical page of the next access, and holds for that virtual page until another one replaces it.
 
 use crate::layout::BUFFER_BYTES;
 use crate::pool::{Buffer, Content, Pool};

@@ -1,8 +1,8 @@
-//! The pool: buffers and who owns them.
+//! The pool: buffers and their owners.
 //!
-//! A buffer goes Free -> Owned (a traced thread fills it) -> Submitted (the recorder reads it) -> Free. The thread that
-//! moves a state from Free to Owned by compare-and-swap is the owner; only the owner leaves Owned, only the recorder
-//! leaves Submitted. When a process has died the recorder may take its Owned buffers too: nobody else can.
+//! A buffer goes Free -> Owned (a traced thread fills it) -> Submitted (the recorder reads it) -> Free. The thread that moves
+//! the state from Free to Owned by compare-and-swap becomes the owner. Only the owner leaves Owned, and only the recorder
+//! leaves Submitted. When a process has died, the recorder may also take its Owned buffers, because nobody else can.
 
 use crate::flow::Live;
 use crate::layout::{

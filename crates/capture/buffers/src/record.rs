@@ -1,16 +1,16 @@
 //! The records inside a buffer.
 //!
-//! A record is a sequence of 16-byte slots. The first one holds, little-endian:
+//! A record is a sequence of 16-byte slots. The first one is laid out as follows, little-endian:
 //!
 //! ```text
 //! word 0   bits 0..48  address of the instruction      bits 48..64  access: bytes accessed; others: slots of the record
 //! word 1   bits 0..48  address of the data             bits 48..56  code (kind)   bits 56..64  tag, never 0
 //! ```
-//! Addresses are sign-extended from bit 47, as the hardware does. The slots that follow are named at [`encode`]; a name
-//! is its length in bytes as a word, an unused word, and its bytes padded with zeros to whole slots.
+//! Addresses are sign-extended from bit 47, as the hardware does. The slots that follow are described at [`encode`].
+//! A name is stored as its length in bytes (one word), an unused word, and its bytes, zero-padded to whole slots.
 //!
-//! An access is one slot: two stores. Cycles are not in the buffer: each record but `Order`, `Region`, `Counter`,
-//! `Executed`, those of stepping and the life of processes and threads counts one event of its thread.
+//! An access is one slot: two stores. Cycles are not stored in the buffer. Each record counts one event of its thread, except
+//! `Order`, `Region`, `Counter`, `Executed`, `ThreadBase`, those of stepping, and those of the life of processes and threads.
 
 use memref::{
     Access, AccessKind, AllocationFunction, AllocationKind, BlockFunction, BlockKind, GapReason, MarkerKind,

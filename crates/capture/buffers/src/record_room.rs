@@ -1,4 +1,4 @@
-//! Where a record is put together before it goes into a buffer.
+//! Scratch space in which a record is assembled before it is copied into a buffer.
 
 use core::mem::MaybeUninit;
 

@@ -1,8 +1,8 @@
-//! Several threads of one process fill one buffer: each reserves a slot, writes it, and says so; the filled length grows over
-//! slots without a hole (Simutrace, section 2.4: thread-safe writes to one stream).
+//! A buffer that several threads of one process fill: each thread reserves a slot, writes it, and marks it written;
+//! the filled length grows over consecutive written slots (Simutrace, section 2.4: thread-safe writes to one stream).
 //!
-//! A thread that is about to reserve counts itself as active, so that the one that turns the buffer over knows when
-//! nobody can touch it any more: a thread that was asleep since the former turn must not take this turn's slots for its own.
+//! A thread that is about to reserve a slot counts itself as active, so that the thread that turns the buffer over knows when
+//! nobody can touch it any more: a thread that was asleep since the previous turn must not take the slots of this turn for its own.
 
 use crate::sync::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! A traced thread's end of the pool: fills the buffer that it owns.
+//! A traced thread's side of the pool: fills the buffer that it owns.
 
 use crate::layout::BUFFER_BYTES;
 use crate::pool::{Buffer, Content, Pool};

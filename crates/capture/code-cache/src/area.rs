@@ -1,4 +1,4 @@
-//! Memory for code, near the code that is translated into it: distances of 32 bits must reach both ways.
+//! Memory for code, allocated near the code that is translated into it: 32-bit displacements must reach both ways.
 
 use alloc::vec::Vec;
 use tracee::sys;

@@ -1,8 +1,8 @@
-//! An assembler of the few instructions that recording needs.
+//! An assembler for the few instructions that recording needs.
 //!
-//! Each method appends one instruction (or says how many), in the encoding that is shortest for what is asked. Its name is what
-//! the instruction does; its documentation is the instruction. All leave the flags alone, unless they say otherwise. The tests
-//! decode what is written.
+//! Each method appends one instruction (or as many as its documentation states), in the shortest encoding
+//! for its operands. The name of the method says what the instruction does; its documentation is the
+//! instruction itself. The flags are preserved unless stated otherwise. The tests decode the output.
 
 use alloc::vec::Vec;
 

@@ -1,9 +1,9 @@
-//! System calls: what stands in the cache for one.
+//! System calls: the code that the cache holds for one.
 //!
-//! The block leaves the cache by the gate, so that the tracer can make the call without a signal. What it has to know is in a word
-//! after that: the address in the program that the call returns to, and the kind of the code. After the word there is the
-//! instruction itself, for calls that the tracer does not make in its gate: the thread goes on there, and the kernel tells. Then
-//! comes the code that goes on after either.
+//! The block leaves the cache through the gate, so that the tracer can make the call without a signal. A word
+//! after that tells the tracer what it needs: the address in the program to which the call returns, and the kind
+//! of the code. After the word comes the instruction itself, for calls that the tracer does not make in its gate:
+//! the thread continues there, and the kernel raises a signal. Last comes the code that continues after either.
 
 use crate::exit_reason::{EXIT_CALL, EXIT_TRAP};
 use crate::mode::Mode;

@@ -1,16 +1,16 @@
-//! Blocks that record the bytes of accesses, too.
+//! Blocks that also record the bytes of accesses.
 //!
-//! Such a block ends after its first instruction that accesses memory. Before that instruction the address of each access is
-//! computed and written, and for a load the bytes that lie there. For a store or modify the bytes are written after the
-//! instruction. All of this is moves and lea, so that the flags stay. Recording code and instruction read memory one after the
-//! other: where another thread writes in between, what is recorded is not what the instruction read.
+//! Such a block ends after its first instruction that accesses memory. Before that instruction, the block computes and writes
+//! the address of each access, and for a load the bytes at that address. For a store or modify, the bytes are written after the
+//! instruction. All of this is moves and lea, so the flags are preserved. The recording code and the instruction read memory
+//! one after the other: if another thread writes in between, the recorded bytes are not those that the instruction read.
 //!
-//! A locked instruction has a block of its own, also where no bytes are asked for. Once the process has threads, an order of the
-//! session is drawn before it, and the last order that anybody has drawn is read after it. If the order that was read after one
-//! such instruction is lower than the one that was drawn before another, the first instruction came first.
+//! A locked instruction has a block of its own, even where no bytes are requested. Once the process has threads, an
+//! order of the session is drawn before it, and the last order drawn by any thread is read after it. If the order
+//! read after one such instruction is lower than the one drawn before another, the first instruction came first.
 //!
-//! rax and rcx are spilled for each access and loaded again before the instruction, which needs them. The register that points
-//! into the buffer is one that the instruction does not use.
+//! For each access, rax and rcx are spilled, and reloaded before the instruction, which needs
+//! them. The register that points into the buffer is one that the instruction does not use.
 
 use blocks::{BlockAccess, data_words};
 use buffers::flow::{ORDER_AT, POSITION_AT};

@@ -1,10 +1,10 @@
-//! Blocks that look before each access whether watched bytes are near (`marks`).
+//! Blocks that check before each access whether watched bytes are near (`marks`).
 //!
-//! In line there is a look at the mark of the access's line, by way of rcx and without touching flags that are needed.
-//! After the block, for each instruction that accesses memory, there is what happens where a line is marked: the cache is
-//! left by its gate, and the tracer looks at the bytes. If they are not watched the instruction is executed in its place. If
-//! they are, a copy of the instruction is, which then leaves the cache once more, so that the tracer can tell what was
-//! written; or, where that can't be done (branches, repeated and masked instructions), a trap asks the tracer to execute it.
+//! The inline code checks the mark of the access's line, using rcx and leaving needed flags intact. After the block there is
+//! out-of-line code for each instruction that accesses memory, for the case that a line is marked: it leaves the cache through
+//! the gate, and the tracer looks at the bytes. If they are not watched, the instruction is executed in its place. If they are,
+//! a copy of the instruction is executed, which then leaves the cache once more, so that the tracer can report what was written.
+//! Where a copy can't be used (branches, repeated and masked instructions), a trap asks the tracer to execute the instruction.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -1,6 +1,6 @@
-//! Copies of the pages that code was last read from: a page has some thirty blocks, and reading is a system call.
+//! Copies of the pages that code was last read from: a page holds about thirty blocks, and reading it takes a system call.
 //!
-//! A copy is as good as the code that was made of it: [`CodePages::forget`] is told whatever the cache is told of changes.
+//! A copy is as valid as the code translated from it: [`CodePages::forget`] is called for every change that the cache is told of.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

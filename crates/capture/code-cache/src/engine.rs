@@ -1,4 +1,4 @@
-//! The cache: which blocks exist, how they are linked, and what a trap in it means.
+//! The cache: which blocks exist, how they are linked, and what a trap in the cache means.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

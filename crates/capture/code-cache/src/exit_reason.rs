@@ -1,4 +1,4 @@
-//! What exit stubs tell the gate: why the cache is left.
+//! What an exit stub tells the gate: the reason for leaving the cache.
 
 /// Why the cache is left through its gate: the upper bits of the reason; the lower ones are a number.
 pub(crate) const EXIT_LINK: u32 = 0;

@@ -1,4 +1,4 @@
-//! Which of many links lead to some addresses: a bit says of nearly all others that they do not.
+//! A filter for links that lead to any of a few addresses: a bit rules out nearly all other links.
 
 /// Some addresses, at a glance.
 #[derive(Debug)]

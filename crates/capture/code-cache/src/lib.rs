@@ -1,28 +1,29 @@
-//! The code cache: a program's code in blocks, copied and extended so that they write down what they access.
+//! The code cache: a program's code in blocks, copied and extended so that the blocks record their own accesses.
 //!
-//! A block is entered at its start alone. It does not end with a branch or a jump that leads forwards: after a branch it goes on as
-//! if that was not taken, after a jump at the jump's target. A loop of one block is repeated a few times. Where a branch goes
-//! the other way, code after the block (a *side exit*) makes what was executed a shorter block and leaves.
+//! A block is entered only at its start. A forward branch or jump does not end it: after a branch the block continues as if the
+//! branch was not taken, after a jump at the jump's target. A loop that consists of one block is repeated a few times. Where a
+//! branch goes the other way, code after the block (a *side exit*) marks the executed part as a shorter block and leaves.
 //!
-//! What is executed again and again in the same order becomes one block, a *long path*, through branches that are taken, calls and returns
-//! (`paths`). It takes the place of the block that it begins with.
+//! Code that is executed again and again in the same order becomes one block, a *long path*,
+//! through taken branches, calls and returns (`paths`). It replaces the block with which it begins.
 //!
-//! A block is decoded once (`plan`): which registers must be kept so that the addresses of all its accesses follow
-//! (one value serves all accesses whose registers differ from it by a constant), and where a register is free to point
-//! into the buffer. Then it is written into the cache (`emit`): the program's own instructions, and between them a few
-//! moves that use no flags. Blocks are linked to each other directly; indirect branches and returns jump to a piece of code
-//! that their target's low bits choose and that compares the whole of it, or look it up in a table (`table`).
-//! What the cache can't do by itself it leaves to the tracer: through a gate (a routine of the tracer) for a target that
-//! is not translated yet, for calls of the tracer's own functions, for system calls ([`CallSite`]) and for an instruction that needs a
-//! closer look. A trap stands after the gate's way out for that one, for when its handler is to have the state that a signal brings.
+//! A block is decoded once (`plan`). The plan says which registers must be saved so that the addresses of all accesses of the
+//! block follow (one value serves all accesses whose registers differ from it by a constant), and where a register is free to
+//! point into the buffer. Then the block is written into the cache (`emit`): the program's own instructions, and between them a
+//! few moves that use no flags. Blocks are linked to each other directly. Indirect branches and returns jump to a piece of code
+//! that is chosen by the target's low bits and compares the whole target, or else look the target up in a table (`table`).
 //!
-//! Instead of writing down accesses, blocks can look before each whether watched bytes are near (`check`, [`Marks`]).
+//! What the cache can't do itself it leaves to the tracer. It goes through a gate (a routine of the tracer)
+//! for a target that is not translated yet, for calls of the tracer's own functions, for system calls
+//! ([`CallSite`]), and for an instruction that needs special handling. For such an instruction a trap
+//! stands after the gate's way out, for cases where its handler needs the state that a signal provides.
 //!
-//! A program's state can be had at every instruction ([`Engine::place`]): native addresses stay on the stack, and the one
-//! scratch register of a block is spilled where its handler finds it.
+//! Instead of recording accesses, blocks can check before each one whether watched bytes are near (`check`, [`Marks`]).
 //!
-//! The crate knows nothing of signals, system calls and threads: that is the tracer's (crate `tracer`). Start with
-//! [`Engine`].
+//! The program's state is available at every instruction ([`Engine::place`]): native addresses stay
+//! on the stack, and the one scratch register of a block is spilled where its handler finds it.
+//!
+//! The crate knows nothing of signals, system calls and threads: these belong to the tracer (crate `tracer`). Start with [`Engine`].
 #![no_std]
 
 extern crate alloc;

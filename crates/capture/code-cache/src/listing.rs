@@ -1,7 +1,7 @@
-//! Text of emitted code, for tests: an instruction a line, as a decoder that is not ours reads it.
+//! A textual listing of emitted code, for tests: one instruction per line, decoded by a third-party decoder.
 //!
-//! Words of the traced thread's slot have their names (`gs:[position]`), places in the listed code are named by their distance
-//! from its start (`+0x12`), and the words that stubs jump through are lines of their own.
+//! Words of the traced thread's slot appear by name (`gs:[position]`), places in the listed code by
+//! their distance from its start (`+0x12`), and the words that stubs jump through on lines of their own.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -1,10 +1,10 @@
-//! Which stretches of memory hold watched bytes: what blocks look up before each access.
+//! The stretches of memory that hold watched bytes: blocks look them up before each access.
 //!
-//! Two bytes for each *line* of 256 bytes, not zero where a load or a store that begins in the line can touch watched
-//! bytes: a line is also marked for what lies up to 63 bytes after it, because the longest access that is looked up has
-//! 64. The table is a window of 8 GiB of address space that code reaches by absolute address, indexed by bits 8 to 39 of an
-//! address: lines a TiB apart share their marks, and a mark only means that the tracer looks closely. Nothing is committed
-//! of it but what is marked or looked up, a page for half a MiB of the program's memory.
+//! There are two bytes for each *line* of 256 bytes: one for loads and one for stores. A byte is nonzero if such an access that
+//! begins in the line can touch watched bytes. A line is therefore also marked for watched bytes up to 63 bytes after it, because
+//! the longest access that is looked up has 64. The table is a window of 8 GiB of address space that code reaches by absolute
+//! address, indexed by bits 8 to 39 of an address. Lines a TiB apart share their marks; a mark only makes the tracer look closely.
+//! Only the parts of the table that are marked or looked up are committed: a page for half a MiB of the program's memory.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 

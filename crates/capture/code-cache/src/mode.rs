@@ -1,4 +1,4 @@
-//! What is asked of the cache: which code a thread runs, and what its blocks do about accesses.
+//! What the cache is asked for: which code a thread runs, and what its blocks do at accesses.
 
 use crate::marks::Marks;
 

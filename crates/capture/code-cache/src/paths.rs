@@ -1,10 +1,10 @@
-//! Long paths: what is executed again and again in the same order becomes one block, wherever its parts are.
+//! Long paths: code that is executed again and again in the same order becomes one block, wherever its parts are.
 //!
-//! A thread's full buffer says which blocks it executed, one after the other: that is the profile, and costs nothing to gather. From
-//! time to time one is looked at ([`Engine::sample`]). Where a block begins that was executed often, what followed it most often is
-//! followed in the sample, as long as that is likely enough, and becomes a path: a list of the addresses of its instructions, which is
-//! planned and written like any other block ([`Engine::lengthen`]) and takes the place of the block that it begins with. Blocks without
-//! accesses leave nothing in a buffer but the number of their instructions: they are found among those that the cache has.
+//! A thread's full buffer lists the blocks that it executed, in order. That is the profile, and it costs nothing to gather. From
+//! time to time one buffer is sampled ([`Engine::sample`]). Starting from a block that was executed often, the sample is followed
+//! to the most frequent successor, as long as that is likely enough. The result is a path: a list of the addresses of its
+//! instructions. It is planned and written like any other block ([`Engine::lengthen`]) and replaces the block with which it begins.
+//! Blocks without accesses leave only the number of their instructions in a buffer: they are found among the blocks in the cache.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! From an address in the cache back to the program: which instruction that is, and what of its block is done.
+//! Maps an address in the cache back to the program: to its instruction, and to how much of the block is done.
 
 use alloc::boxed::Box;
 

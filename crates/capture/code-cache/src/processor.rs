@@ -1,4 +1,4 @@
-//! What the processor can do, asked once: leaf 7 of cpuid.
+//! The processor's features, queried once: leaf 7 of cpuid.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 

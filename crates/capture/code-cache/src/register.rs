@@ -1,4 +1,4 @@
-//! Registers as the emitter names them: by type, so that a register, a number of bytes and a mask can't be confused.
+//! Registers as types for the emitter, so that a register, a number of bytes and a mask can't be confused.
 
 /// A general register of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

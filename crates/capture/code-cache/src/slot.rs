@@ -1,7 +1,7 @@
 //! The words of a traced thread's slot that the cache's code uses, by their offsets from the gs base.
 //!
-//! A *spill* keeps a register of the program's while recording code needs it. Each register that is taken has a spill of its own,
-//! so that a handler finds it wherever the thread is interrupted; the tracer reads them by their numbers.
+//! A *spill* holds a register of the program while recording code uses that register. Each register used in this way has a spill
+//! of its own, so that a handler finds its value wherever the thread is interrupted; the tracer reads the spills by their numbers.
 
 use buffers::flow::SPILLS_AT;
 

@@ -1,13 +1,14 @@
-//! Where indirect branches look their targets up.
+//! The table in which indirect branches look up their targets.
 //!
-//! Below 2 GiB, so that code reaches it by absolute address; where the program has reserved all of that for itself (as Chromium
-//! does), anywhere else, for four instructions more a branch. An indirect branch, a return included, jumps through a *way*, of which
-//! its target's low 16 bits give the number: a piece of code that compares the target with the one it is for, and goes
-//! on to that one's block or to the search. Way 0 is the search, so that a table without any is all zeros, and no page of it is there
-//! before it is needed. The search looks through 65,536 pairs of words and some more, the pair for a
-//! target at the target's low 16 bits or in one of the next free places. A pair is the negated target (so that a sum of zero
-//! means a match, without flags) and the code to go to. A pair, once set, is only ever made to match nothing: a thread between
-//! looking at it and going there must not find another target's code.
+//! It lies below 2 GiB, so that code reaches it by absolute address. Where the program has reserved all of that for
+//! itself (as Chromium does), it lies anywhere else, at the cost of four more instructions per branch. An indirect
+//! branch, including a return, jumps through a *way*, whose number is given by the target's low 16 bits. A way is a
+//! piece of code that compares the target with the one it serves, and continues at that target's block or at the search.
+//! Way 0 is the search, so a table without any other way is all zeros, and its pages exist only once they are needed.
+//!
+//! The search looks through 65,536 pairs of words and some more: the pair for a target is at the target's low 16 bits or in one of the
+//! next free places. A pair is the negated target (so that a sum of zero means a match, without flags) and the code to go to. A pair that
+//! is set only ever changes to one that matches nothing: a thread between comparing it and jumping must not find another target's code.
 
 use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use tracee::sys;

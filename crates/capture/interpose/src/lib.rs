@@ -1,15 +1,14 @@
-//! `libmemtap_tracer.so`: crate `tracer` as the library that is loaded into programs, and the functions that the program
-//! calls instead of the C library's.
+//! `libmemtap_tracer.so`: crate `tracer` as the library that is loaded into
+//! programs, and the functions that the program calls instead of the C library's.
 //!
-//! Nothing but entry points: each passes the caller's address on and jumps to its implementation in the tracer. They are
-//! a crate of their own for two reasons. What `tracer` is linked into keeps its own malloc, so `tracer` has unit tests. And
-//! no object file both defines `memcpy` and calls it: the linker sends the calls that the compiler makes in the other object
-//! files to the tracer's own memory functions (`--wrap`, see `tracee::mem`).
+//! It contains only entry points: each passes the caller's address on and jumps to its implementation in the tracer.
+//! They are a separate crate for two reasons. First, programs that link `tracer` keep their own malloc, so `tracer`
+//! can have unit tests. Second, no object file both defines `memcpy` and calls it: the linker redirects the calls that
+//! the compiler makes in the other object files to the tracer's own memory functions (`--wrap`, see `tracee::mem`).
 //!
-//! The caller's address goes into `r9`, the sixth argument, which none of the wrapped functions has; the functions of the
-//! other lists have more arguments or may unwind. Of those, some only leave a note of their caller in the thread's state and
-//! jump on to the real function; OpenMP's regions and tasks are known by the function that they run, not by their caller.
-//! The lists are `tracer::entry_points!`.
+//! The caller's address goes into `r9`, the sixth argument, which none of the wrapped functions has; the functions of the other lists
+//! have more arguments or may unwind. Some of those only note their caller in the thread's state and jump on to the real function;
+//! OpenMP's regions and tasks are identified by the function that they run, not by their caller. The lists are `tracer::entry_points!`.
 #![no_std]
 
 use core::arch::naked_asm;

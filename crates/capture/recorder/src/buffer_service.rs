@@ -1,4 +1,4 @@
-//! The pool of buffers, and the socket at which it is handed to each process that connects.
+//! The pool of buffers, and the socket through which it is handed to each process that connects.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The time of day, and processor time.
+//! Wall-clock time and processor time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

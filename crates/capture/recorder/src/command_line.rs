@@ -1,4 +1,4 @@
-//! Command lines as a shell would take them.
+//! Command lines, quoted as for a shell.
 
 /// Of a program and its arguments.
 pub(crate) fn of_words(name: &str, args: &[String]) -> String {

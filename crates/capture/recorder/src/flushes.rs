@@ -1,5 +1,4 @@
-//! When what was recorded is written: soon at first, so that a recording that is killed young leaves something, then about
-//! once a second.
+//! When recorded data is flushed: soon at first, so that a recording that is killed early leaves something, then about once a second.
 
 use std::time::{Duration, Instant};
 

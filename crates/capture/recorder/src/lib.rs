@@ -1,9 +1,9 @@
 //! Records what a program, a running process or a whole machine does to its memory.
 //!
-//! [`Recorder`] says what is recorded, and how; [`MachineRecorder`] the same of QEMU. Watchpoints on a program are in
-//! [`watching`]. The traced processes fill shared buffers (crate `buffers`); this process reads them, gives events their place
-//! in the trace, and hands them to the trace store (crate `trace-server`). Nothing is printed: what happens is told by
-//! [`Notice`]s, and what should be known at the end is in [`RecordedRun`].
+//! [`Recorder`] sets what is recorded, and how; [`MachineRecorder`] does the same for QEMU. Watchpoints on a
+//! program are in [`watching`]. The traced processes fill shared buffers (crate `buffers`). This process reads
+//! the buffers, gives events their place in the trace, and passes them to the trace store (crate `trace-server`).
+//! Nothing is printed: progress is reported by [`Notice`]s, and the outcome is in [`RecordedRun`].
 //!
 //! ```no_run
 //! use memref::RegionKind;
@@ -24,13 +24,15 @@
 //! # }
 //! ```
 //!
-//! The tracer's library is looked for where `$MEMTAP_LIB_DIR` says, beside the program that uses this crate, and in
-//! `../lib/memtap`; a release build has it inside and unpacks it into the user's cache where it is in none of these. Signals are left to that program, too: those that should end the recorded program are its to send
-//! ([`Notice::Started`]), and a process that is attached to is left when [`Recorder::stop_flag`] is set. A file that grows beyond
-//! the shell's limit raises SIGXFSZ, which a recorder should not die of.
+//! The tracer's library is searched for in `$MEMTAP_LIB_DIR`, beside the program that uses this crate, and in `../lib/memtap` and `../lib`
+//! relative to that program. A release build contains the library, and unpacks it into the user's cache if it is in none of these places.
 //!
-//! Start reading with `run::session`, which is the outline of a recording; then `run::drain`, which reads the buffers, and `sink`, which
-//! knows what becomes of each record. What a trace can be asked, and how it is written, is left to `trace-format`.
+//! The calling program also handles signals. If a signal should end the recorded program, the caller sends
+//! it ([`Notice::Started`]). To detach from a process, the caller sets [`Recorder::stop_flag`]. A file
+//! that grows beyond the shell's limit raises SIGXFSZ, which should not be allowed to end a recorder.
+//!
+//! Start reading with `run::session`, which is the outline of a recording; then `run::drain`, which reads the buffers,
+//! and `sink`, which processes each record. The queries on a trace and its file format are in `trace-format`.
 #![forbid(unsafe_code)]
 
 mod buffer_service;

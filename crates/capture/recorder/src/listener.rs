@@ -1,4 +1,4 @@
-//! Who wants to know at once what happens, while the program runs.
+//! Listeners: informed at once of what happens while the program runs.
 
 use buffers::Pool;
 use memref::{AccessKind, Allocation, RegionEvent, VirtAddr};

@@ -1,4 +1,4 @@
-//! What is going to be recorded, and how: all that can be refused is decided, nothing is started or written yet.
+//! The plan of a recording: what is recorded, and how. Everything that can be refused is decided here; nothing is started or written yet.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is to be recorded, and how: a builder whose defaults are those of `memtap record`.
+//! A builder for recordings: what is recorded, and how. The defaults are those of `memtap record`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

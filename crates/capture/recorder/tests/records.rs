@@ -1,4 +1,4 @@
-//! A small program is recorded through the library alone, and its trace is read back.
+//! Records a small program through the library alone, and reads the trace back.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};

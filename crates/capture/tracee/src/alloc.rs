@@ -1,6 +1,7 @@
-//! An allocator for the few libraries in the tracee that want one (the instruction decoder's tables and buffers).
+//! An allocator for the few libraries in the traced process that need one (for the tables and buffers of the instruction decoder).
 //!
-//! Blocks of powers of two from the kernel's memory, kept in free lists for ever. It knows nothing of the program's heap.
+//! Blocks are powers of two in size, taken from the kernel's memory and kept
+//! in free lists for ever. The allocator never touches the program's heap.
 
 use core::alloc::{GlobalAlloc, Layout};
 

@@ -1,8 +1,8 @@
-//! Copying from and to memory that may not be there: what can't be copied is left, and counted.
+//! Copies from and to memory that may be unmapped: bytes that can't be copied are skipped, and counted.
 //!
-//! A pointer of the program may be bad. The kernel would answer EFAULT; whoever follows it in its place must be able to do the
-//! same. One instruction does the copying, and a handler that finds a fault at it ([`leave_copy`]) lets it end early. That costs
-//! no system call, and works where a program has forbidden itself process_vm_readv.
+//! A pointer of the program may be invalid. The kernel would answer EFAULT; code that follows the pointer in the kernel's place
+//! must be able to do the same. A single instruction does the copying, and the handler of a fault at that instruction
+//! ([`leave_copy`]) ends the copy early. This costs no system call, and works where a program has denied itself process_vm_readv.
 
 use core::arch::global_asm;
 

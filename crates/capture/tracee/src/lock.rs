@@ -1,7 +1,7 @@
 //! A lock for state that several threads of a tracer share.
 //!
-//! The holder runs with the program's signals blocked, so it is never interrupted for good by the program that waits for
-//! it, and it holds the lock for a bounded time. A waiter gives its time slice away.
+//! The holder runs with the program's signals blocked, so the program waiting for the lock can't
+//! interrupt it indefinitely, and it holds the lock for a bounded time. A waiter yields its time slice.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};

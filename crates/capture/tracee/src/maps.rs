@@ -1,4 +1,4 @@
-//! The process's mappings, from /proc/self/maps.
+//! The mappings of this process, from /proc/self/maps.
 
 pub use proc_files::Mapping;
 

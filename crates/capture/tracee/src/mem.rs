@@ -1,11 +1,10 @@
 //! The memory functions that the compiler calls.
 //!
-//! A tracer that exports its own `memcpy` to the program must not call it itself. The library is linked with
-//! `--wrap=memcpy` (and so on), which sends the compiler's calls here.
-
+//! A tracer that exports its own `memcpy` to the program must not call it itself. The library is
+//! linked with `--wrap=memcpy` (and so on), which redirects the compiler's calls to this module.
 //!
-//! Most calls are for less than a few hundred bytes, for which the processor's string instructions take longer to start than
-//! vectors take to finish. Loops are assembly: the compiler would make calls of these functions of them.
+//! Most calls are for less than a few hundred bytes; for these, the processor's string instructions take longer to start than
+//! vectors take to finish. Loops are written in assembly, because the compiler would turn them into calls of these same functions.
 
 use core::arch::asm;
 

@@ -1,6 +1,6 @@
-//! System calls by number, and the few that a tracer makes itself.
+//! System calls by number, and wrappers for the few that a tracer makes itself.
 //!
-//! Results are the kernel's: zero and up, or a negative errno.
+//! Results are the kernel's: a non-negative value, or a negative errno.
 
 use core::arch::asm;
 use core::mem::MaybeUninit;

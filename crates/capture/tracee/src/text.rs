@@ -1,4 +1,4 @@
-//! Text without an allocator.
+//! Text buffers without an allocator.
 
 /// A string of bounded length on the stack; what does not fit is dropped.
 #[derive(Clone, Copy, Debug)]

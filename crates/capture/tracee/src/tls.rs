@@ -1,11 +1,11 @@
 //! One pointer of thread-local storage.
 //!
-//! Initial-exec, in the static block that the loader reserves for libraries that are there at start-up: reading it is
-//! one instruction, and it needs no allocation, unlike std's thread-locals. A new thread starts with null.
+//! It uses the initial-exec model, in the static block that the loader reserves for libraries that are present at start-up.
+//! Unlike std's thread-locals, reading it takes one instruction and no allocation. A new thread starts with null.
 //!
-//! That does not do in two cases: a static executable brings thread control blocks of its own, so that fs is the program's
-//! alone; and a thread may be made that has its creator's control block, so that fs does not tell the two apart. There the
-//! pointer is a word at a distance from the base of gs ([`by_gs`]), which a new thread inherits from its creator.
+//! This does not work in two cases. A static executable brings thread control blocks of its own, so fs belongs to the program
+//! alone. And a thread may be created with its creator's control block, so that fs does not tell the two threads apart. In these
+//! cases the pointer is a word at an offset from the base of gs ([`by_gs`]), which a new thread inherits from its creator.
 
 use core::arch::{asm, global_asm};
 

@@ -1,4 +1,4 @@
-//! The way to the recorder: its pool of buffers.
+//! The connection to the recorder: its pool of buffers.
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;

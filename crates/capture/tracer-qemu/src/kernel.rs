@@ -1,8 +1,8 @@
 //! The guest's Linux kernel, read from its memory: its symbols (kallsyms) and the layout of its structures (BTF).
 //!
-//! Both are in every distribution's kernel, so neither a file with symbols nor a switch in the guest is needed, and a
-//! kernel that chose its address at random is no different. The tables are searched for in all of memory by what they
-//! must look like. Known: the order of tables of Linux 4.20 to 6.1 and that of 6.4 and later.
+//! Every distribution's kernel contains both, so neither a symbol file nor a setting in the guest is needed,
+//! and a kernel at a randomised address makes no difference. The tables are found by searching all of memory
+//! for their expected form. The orders of tables of Linux 4.20 to 6.1, and of 6.4 and later, are known.
 
 use std::collections::HashMap;
 

@@ -1,12 +1,11 @@
 //! The tracer of whole machines: a plugin that QEMU's translator loads (Simutrace, section 2.1: the integration layer).
 //!
-//! It sees every access of kernel, drivers and programs, with virtual and physical address, and what was written. It
-//! writes records into the recorder's buffers ([`buffers::MachineRecord`]) and knows nothing of files. What QEMU does not
-//! show plugins is found by comparing memory (`ram`); which process executes is read from the guest kernel's own data
-//! (`kernel`, `task`). Start with `machine`.
+//! It sees every access of kernel, drivers and programs, with virtual and physical address, and the bytes
+//! that were written. It writes records into the recorder's buffers ([`buffers::MachineRecord`]) and knows
+//! nothing of files. Changes that QEMU does not show to plugins are found by comparing memory (`ram`). The
+//! executing process is read from the guest kernel's own data (`kernel`, `task`). Start with `machine`.
 //!
-//! The crate has QEMU's licence, GPL-2.0-or-later, because a plugin is a part of the program that loads it; nothing
-//! depends on it.
+//! The crate has QEMU's licence, GPL-2.0-or-later, because a plugin is a part of the program that loads it; nothing depends on it.
 
 mod api;
 mod channel;

@@ -1,5 +1,5 @@
-//! The modules that the guest's kernel has loaded, and their symbols, read from its list of them (`struct module`, whose layout BTF
-//! tells). They lie in memory that only the kernel's page tables place.
+//! The modules that the guest's kernel has loaded, and their symbols, read from its list of modules
+//! (`struct module`, whose layout is in the BTF). They are in memory that only the kernel's page tables map.
 
 use std::collections::HashSet;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What the recorder asks for: arguments on QEMU's command line, `name=value`.
+//! What the recorder requests: arguments on QEMU's command line, `name=value`.
 
 use memref::RamLayout;
 

@@ -1,9 +1,8 @@
-//! The guest's memory, as QEMU shares it with us, and a copy of what the trace knows of it.
+//! The guest's memory, as QEMU shares it with us, and a copy of its content as the trace knows it.
 //!
-//! QEMU shows plugins what instructions write. What devices write (DMA), what the processor writes by itself (interrupt
-//! frames, accessed and dirty bits, descriptors) and what is loaded before the start is not shown: it is found by
-//! comparing memory with the copy. The copy is made of what was recorded alone, so that after a comparison the trace
-//! holds all of memory.
+//! QEMU shows plugins what instructions write. It does not show what devices write (DMA), what the processor writes by itself
+//! (interrupt frames, accessed and dirty bits, descriptors) and what is loaded before the start. These are found by comparing
+//! memory with the copy. The copy is made only of recorded data, so after a comparison the trace holds all of memory.
 
 use std::fs::{File, read_dir, read_link};
 use std::os::fd::AsFd;

@@ -1,7 +1,7 @@
-//! Which task of the guest executes on each vCPU: read from the kernel when it changes its current task.
+//! The task of the guest that executes on each vCPU: read from the kernel when it changes its current task.
 //!
-//! The kernel keeps a pointer to the running task for each processor. A store to it is a context switch; the task's
-//! name and numbers are then read from memory. That a task was made is noted when it runs first.
+//! The kernel keeps a pointer to the running task for each processor. A store to it is a context switch; the
+//! task's name and numbers are then read from memory. The creation of a task is noted when it first runs.
 
 use std::collections::HashMap;
 

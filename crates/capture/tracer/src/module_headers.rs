@@ -1,4 +1,4 @@
-//! ELF headers where a tracer finds them: of modules that are mapped, and of files that are read by raw calls.
+//! ELF headers as a tracer needs them: of mapped modules, and of files read by raw system calls.
 
 use elf::{ElfHeader, SegmentHeader};
 use tracee::sys::Fd;

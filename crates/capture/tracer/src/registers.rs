@@ -1,4 +1,4 @@
-//! Bits of the flags register, and what the kernel says of faults and traps.
+//! Bits of the flags register, and the kernel's codes for faults and traps.
 
 /// si_code of a fault for want of a right.
 pub(crate) const SEGV_ACCERR: i32 = 2;

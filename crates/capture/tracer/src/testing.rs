@@ -1,5 +1,5 @@
-//! What tests of several rooms need: a thread's state and a context that nobody else uses, and a process of their own for those that
-//! change what belongs to the whole process.
+//! Helpers for the tests of several rooms: a thread's state and a context for
+//! exclusive use, and a separate process for tests that change process-wide state.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::any::type_name;

@@ -1,4 +1,4 @@
-//! Reading numbers, none of it beyond the end.
+//! Bounds-checked reading of numbers.
 
 /// Bytes of the process at their address, and how far they were read.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
-//! DWARF expressions, as far as compilers and libraries use them in call frame information: the entries of procedure
-//! linkage tables, functions that align their stack, and the frame of a signal.
+//! DWARF expressions, as far as compilers and libraries use them in call frame information: for
+//! entries of procedure linkage tables, functions that align their stack, and signal frames.
 
 use crate::bytes::TableBytes;
 use crate::frame::StackFrame;

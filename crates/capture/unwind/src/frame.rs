@@ -1,4 +1,4 @@
-//! A frame of a stack.
+//! One frame of a stack.
 
 /// Registers by their number in DWARF: rax 0, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 .. r15.
 pub(crate) const RBX: usize = 3;

@@ -1,12 +1,12 @@
-//! The frames of a stack, found inside the process that has it: no memory is allocated, no lock taken, nothing panics.
+//! Unwinds a stack from inside its own process: allocates no memory, takes no lock, and never panics.
 //!
-//! [`unwind`] goes from a frame to its caller by the call frame information that the processor's code came with
-//! (`.eh_frame`, as the System V ABI and the Linux Standard Base describe it), and where there is none by the frame record
-//! that the frame pointer points to. What a table says of an instruction is kept ([`Cache`]): the second time a frame costs
-//! a look-up and a few reads.
+//! [`unwind`] goes from a frame to its caller by the call frame information that comes with the code (`.eh_frame`, as the System
+//! V ABI and the Linux Standard Base describe it), and where there is none by the frame record that the frame pointer points to.
+//! The table's answer for an instruction is kept ([`Cache`]): the second time, a frame costs a look-up and a few reads.
 //!
-//! Our own, although gimli reads these tables: the libraries that need it are without std, and cargo builds one gimli for
-//! all of a workspace, with std. The tests compare every row with gimli's. Names are for others: this knows addresses.
+//! This is our own implementation, although gimli reads these tables: the libraries that need it
+//! are without std, and cargo builds a single gimli for the whole workspace, with std. The tests
+//! compare every row with gimli's. This crate deals only in addresses and resolves no names.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a table says of one instruction: where the caller's registers are.
+//! A table row for one instruction: where the caller's registers are.
 
 use crate::expression::evaluate;
 use crate::frame::{REGISTERS, RIP, RSP, StackFrame};

@@ -1,5 +1,5 @@
-//! The tables of a module: `.eh_frame_hdr`, a sorted list of functions, and `.eh_frame`, a little program for each that
-//! says how its frame changes from instruction to instruction (DWARF 5, section 6.4; LSB Core, chapter 10.6).
+//! The unwind tables of a module: `.eh_frame_hdr`, a sorted list of functions, and `.eh_frame`, a small program for each
+//! function that describes how its frame changes from instruction to instruction (DWARF 5, section 6.4; LSB Core, chapter 10.6).
 
 use crate::bytes::{ABSOLUTE, OMITTED, TableBytes};
 use crate::frame::{REGISTERS, RIP};

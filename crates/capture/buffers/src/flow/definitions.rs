@@ -1,4 +1,4 @@
-//! Writing what a process's blocks are, into buffers that the recorder reads while they are being filled.
+//! Writes the definitions of a process's blocks into buffers that the recorder reads while they are being filled.
 
 use crate::layout::BUFFER_BYTES;
 use crate::pool::{Buffer, Content, Pool};

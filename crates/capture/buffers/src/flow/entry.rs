@@ -1,4 +1,4 @@
-//! Reading the entries of a buffer, one after the other as they were written.
+//! Reads the entries of a buffer in the order in which they were written.
 
 use super::{CUT, CUT_ALL, EMBED, FIRST_BLOCK, ID_BITS, PAD};
 

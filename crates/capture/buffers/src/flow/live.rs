@@ -1,7 +1,7 @@
-//! A translated thread's slot: the words that its own code in the cache, the tracer's handlers and the recorder share.
+//! The slot of a translated thread: words shared by its code in the cache, the tracer's handlers and the recorder.
 //!
-//! The thread writes, in its own code or its handlers; the recorder reads `owner`, `buffer`, `position` and `base`, also when the
-//! thread was killed at any instruction. What is filled is all that lies before the position.
+//! Only the thread writes, from its own code or its handlers. The recorder reads `owner`, `buffer`, `position` and
+//! `base`, even when the thread was killed at an arbitrary instruction. Everything before the position is filled.
 
 use crate::layout::{BUFFER_BYTES, LIVE_BYTES};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};

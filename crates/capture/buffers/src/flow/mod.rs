@@ -1,9 +1,9 @@
-//! What a translated thread writes into its buffers: for each block of code an identifier and the registers from which the
-//! addresses of its accesses follow. What the block is stands once, in a definition (crate `blocks`), in a buffer of its own.
+//! The format in which a translated thread fills its buffers: for each execution of a block, the block's identifier and the registers from
+//! which the addresses of its accesses follow. What the block does is written once, in a definition (crate `blocks`), in a separate buffer.
 //!
-//! A buffer is a row of *entries*, each one header word and then a payload of words: bits 0..22 say what the entry is, the
-//! upper 42 bits are a number. So a buffer is read in one pass from its beginning. Where the last header is stands in the thread's
-//! slot ([`LAST_AT`]): code without accesses adds the instructions that it executes to it.
+//! A buffer is a sequence of *entries*. Each is a header word followed by a payload of words. Bits 0..22 of the header identify the
+//! entry; the upper 42 bits are a number. A buffer can therefore be read in one pass from its beginning. The thread's slot holds the
+//! place of the last header ([`LAST_AT`]): code without accesses adds the number of instructions that it executes to that header.
 //!
 //! | low bits | payload | number |
 //! |---|---|---|
@@ -12,8 +12,8 @@
 //! | 2 [`CUT`] | one word: instructions of the block before that were executed; bit 32: all its accesses count | unused |
 //! | 16 and up | the values of that block, a word each | instructions that follow without an access |
 //!
-//! The thread's position is a word of its [`Live`] slot, in shared memory: what it filled is known even when it is killed
-//! at any instruction.
+//! The thread's position is a word of its [`Live`] slot, in shared memory, so the
+//! filled part is known even when the thread is killed at an arbitrary instruction.
 
 mod definitions;
 mod entry;

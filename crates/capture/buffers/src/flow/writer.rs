@@ -1,5 +1,4 @@
-//! The tracer's hand in a translated thread's buffer: what is written there by its handlers, between the entries that the
-//! thread's own code writes.
+//! The tracer's writer for a translated thread's buffer: handlers use it to write between the entries that the thread's own code writes.
 
 use super::{CUT, CUT_ALL, EMBED, ID_BITS, Live, PAD};
 use crate::layout::{BUFFER_BYTES, PAGE_BYTES};

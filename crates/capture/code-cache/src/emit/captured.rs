@@ -1,4 +1,4 @@
-//! Blocks that record the bytes of the one instruction that accesses memory, or an order (see `capture`).
+//! Emits blocks that record the bytes of the one instruction that accesses memory, or an order (see `capture`).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Blocks whose accesses are checked: a look at a mark before each, and what happens where it is set (see `check`).
+//! Emits blocks whose accesses are checked: a test of a mark before each access, and the code for a mark that is set (see `check`).
 
 use alloc::vec::Vec;
 

@@ -1,7 +1,7 @@
-//! Counting instructions of blocks that record nothing else.
+//! Counts the instructions of blocks that record nothing else.
 //!
-//! Where they belong to what the thread records they are added to the last header: its upper bits are the number
-//! of instructions without accesses that followed. Inside a function that is one event they are counted apart.
+//! Where these instructions belong to what the thread records, they are added to the last header: its upper bits are the number
+//! of instructions without accesses that followed. Inside a function that is recorded as one event they are counted separately.
 
 use buffers::flow::{ID_BITS, LAST_AT, QUIET_AT};
 

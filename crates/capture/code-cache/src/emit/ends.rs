@@ -1,4 +1,4 @@
-//! How a block ends: the program's last instruction, or what does the same in the cache.
+//! How a block ends: with the program's last instruction, or with cache code that has the same effect.
 
 use buffers::flow::TARGET_AT;
 

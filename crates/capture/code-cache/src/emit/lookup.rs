@@ -1,8 +1,9 @@
 //! The indirect branch look-up: from a target in rcx to its block (see `table`).
 //!
-//! The branch jumps through a *way*, whose number it finds by the low 16 bits of its target. A way is for one target: it compares
-//! all of rcx with that, and goes to its block or to the *search*, which is way 0. The search looks through the pairs of the table, and leaves the
-//! cache where there is none. Comparisons are sums that are zero, by lea and jrcxz: the flags stay.
+//! The branch jumps through a *way*, whose number it finds by the low 16 bits of its target. Each way serves
+//! one target: it compares all of rcx with that target, and goes to the target's block on a match, or else to
+//! the *search*, which is way 0. The search looks through the pairs of the table, and leaves the cache if none
+//! matches. Comparisons are sums that become zero, tested with lea and jrcxz, so the flags are preserved.
 
 use buffers::flow::TARGET_AT;
 

@@ -1,14 +1,14 @@
-//! Writing a planned block into the cache.
+//! Writes a planned block into the cache.
 //!
-//! A block that records keeps the values of registers from which the addresses of its accesses follow. Before an instruction whose
-//! address needs a register that is not kept yet, that register is stored after the buffer's position, where room is left for the
-//! header; before the last such instruction the header is written, and the position moves. A *scratch register*, one that the program does not need there, points
-//! into the buffer meanwhile; the program's value of it is in its *spill*. All of it is moves and lea: the flags are never touched,
-//! except in blocks that only count, where they are dead.
+//! A block that records saves the values of the registers from which the addresses of its accesses follow. Before an instruction
+//! whose address needs a register that is not saved yet, the block stores that register behind the buffer's position, leaving
+//! room for the header. Before the last such instruction it writes the header and advances the position. Meanwhile a *scratch
+//! register*, one that the program does not need there, points into the buffer; the program's value of it is in its *spill*. All
+//! of this is moves and lea: the flags are never touched, except in blocks that only count, where they are dead.
 //!
-//! This is the block of `mov rcx, [rsi]`, `test eax, eax`, `jne`, `mov rax, [r8]`, `ret`, as it stands in the cache. Lines that
-//! begin with a dot are the program's own instructions, or do what they do; all others are the tracer's. The tests read this listing
-//! and compare it with what is emitted, line by line.
+//! This is the block of `mov rcx, [rsi]`, `test eax, eax`, `jne`, `mov rax, [r8]`, `ret`, as it stands in
+//! the cache. Lines that begin with a dot are the program's own instructions, or have the same effect; all
+//! others are the tracer's. The tests read this listing and compare it with the emitted code, line by line.
 //!
 //! ```text
 //!   nop (7)                             ; so that the next instruction ends at a multiple of 8
@@ -51,9 +51,9 @@
 //!   jmp gs:[gate]
 //! ```
 //!
-//! Blocks without accesses only count their instructions (`count`); where bytes of accesses are recorded a block has one access
-//! (`captured`); where accesses are checked nothing is recorded (`checked`). How a block ends is in `ends`, how it is left before in
-//! `side_exits`, what leads to other blocks in `stubs`, and the look-up of indirect branches in `lookup`.
+//! Blocks without accesses only count their instructions (`count`). Where the bytes of accesses are recorded, a block has one
+//! access (`captured`). Where accesses are checked, nothing is recorded (`checked`). The end of a block is in `ends`, early
+//! exits from it in `side_exits`, the ways to other blocks in `stubs`, and the look-up of indirect branches in `lookup`.
 
 mod captured;
 mod checked;

@@ -1,6 +1,7 @@
-//! Side exits: branches in the middle of a block, which the block goes on after one way, and returns in the middle of a long path.
+//! Side exits: branches in the middle of a block, where the block continues in one direction, and returns in the middle of a long path.
 //!
-//! Where one goes another way, what was executed is a shorter block with a number of its own, whose header is written after the main code.
+//! When a side exit is taken, the executed part counts as a shorter block
+//! with a number of its own, whose header is written after the main code.
 
 use buffers::flow::POSITION_AT;
 use x86::Transfer;

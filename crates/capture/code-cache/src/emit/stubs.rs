@@ -1,7 +1,7 @@
-//! What leads out of a block: links to other blocks, their exit stubs, and the context switch to the tracer.
+//! The ways out of a block: links to other blocks, their exit stubs, and the context switch to the tracer.
 //!
-//! A link is a jump whose distance is patched while threads run through it. Until its target is translated it leads to its exit
-//! stub; a stub jumps through a word, so that also a target that is too far for the jump is one store away.
+//! A link is a jump whose displacement is patched while threads run through it. Until its target is translated, it leads to
+//! its exit stub. A stub jumps through a word, so that even a target out of the jump's range can be linked by one store.
 
 use buffers::flow::GATE_AT;
 

@@ -1,4 +1,4 @@
-//! What is recorded of accesses besides addresses (their bytes, or an order), and which accesses are looked at.
+//! What is recorded of accesses besides addresses (their bytes, or an order), and which accesses are checked.
 
 use alloc::vec::Vec;
 use blocks::MAX_VALUES;

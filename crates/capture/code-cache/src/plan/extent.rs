@@ -1,12 +1,12 @@
-//! How far a block goes: which basic blocks are joined to its first one, and where it may be left early.
+//! How far a block extends: which basic blocks are joined to its first one, and where it may be left early.
 //!
-//! A branch that leads forwards is likely not to be taken, and the block goes on after it ([`Plan::exits`]); at a jump that leads
-//! forwards the block goes on at its target. One header then serves several basic blocks. A loop, which is a block that ends with
-//! a branch or a jump to its own start, is unrolled: its instructions come again after the branch, as if it was taken. Where such a
-//! branch goes the other way, what was executed counts as a shorter block of its own.
+//! A forward branch is likely not to be taken, and the block continues after it ([`Plan::exits`]); at a forward jump
+//! the block continues at the target. One header then serves several basic blocks. A loop, meaning a block that ends
+//! with a branch or jump to its own start, is unrolled: its instructions are repeated after the branch, as if it was
+//! taken. Where such a branch goes the other way, the executed part counts as a shorter block of its own.
 //!
-//! A *long path* goes wherever the program was seen to go ([`Plan::decode_path`]): after branches that were taken, through calls and
-//! returns, into other functions. A return or another indirect branch in it is compared with where it went, and is a side exit otherwise.
+//! A *long path* goes wherever the program was seen to go ([`Plan::decode_path`]): beyond taken branches, through calls and returns,
+//! into other functions. A return or another indirect branch in it is compared with where it went before, and is a side exit otherwise.
 
 use alloc::vec::Vec;
 use blocks::MAX_INSTRUCTIONS;

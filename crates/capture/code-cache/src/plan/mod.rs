@@ -1,8 +1,8 @@
-//! A block before it is written: its instructions, what they access, and which registers must be kept for that.
+//! A block before it is written: its instructions, what they access, and which registers must be saved for that.
 //!
-//! What an instruction does is asked of the crate `x86`. How far a block goes is in `extent`, how it ends in `end`, which
-//! values it keeps in `values`, what else is written of accesses in `captures`, which registers are free for that in
-//! `scratch`, and where the flags are in `liveness`. Start with [`Plan::new`].
+//! The effects of an instruction come from the crate `x86`. How far a block extends is in `extent`, how it ends
+//! in `end`, which values it saves in `values`, what else it records of accesses in `captures`, which registers
+//! are free for that in `scratch`, and where the flags are live in `liveness`. Start with [`Plan::new`].
 
 mod captures;
 mod end;

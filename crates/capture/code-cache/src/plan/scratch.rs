@@ -1,4 +1,4 @@
-//! The registers that point into the buffer: for each stretch of a block one that nobody needs there.
+//! The registers that point into the buffer: for each stretch of a block, one that is not needed there.
 
 use super::Plan;
 use super::end::End;

@@ -1,4 +1,4 @@
-//! Blocks of a few instructions, with what is planned for them.
+//! Tests of plans: blocks of a few instructions and the plans expected for them.
 
 use blocks::NO_VALUE;
 

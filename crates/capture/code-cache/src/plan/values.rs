@@ -1,7 +1,7 @@
-//! The registers whose values a block keeps, so that the addresses of all its accesses follow.
+//! The registers whose values a block saves, so that the addresses of all its accesses follow.
 //!
-//! One value serves all accesses whose registers differ from it by a constant: a register that a constant was added to since it
-//! was kept need not be kept again.
+//! One value serves all accesses whose registers differ from it by a constant: a register
+//! to which only a constant was added since it was saved need not be saved again.
 
 use blocks::{BlockAccess, Chosen, MAX_ACCESSES, MAX_VALUES, Masked, NO_VALUE, Repeated};
 use x86::{ElementChoice, Instruction, MemoryOperand, RegisterSum, SegmentBase};

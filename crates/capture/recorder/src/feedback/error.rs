@@ -1,4 +1,4 @@
-//! Why there is no recording, or none that is complete. One line each: what, where, what to do.
+//! Why there is no recording, or no complete one. Each error is one line: what went wrong, where, and what to do.
 
 use std::io;
 use std::path::PathBuf;

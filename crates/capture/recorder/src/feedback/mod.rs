@@ -1,4 +1,4 @@
-//! What a recording gives back to its caller: notices while it goes on, how it went, and why it could not. Nothing is printed here.
+//! What a recording reports to its caller: notices while it runs, its outcome, and why it failed. Nothing is printed here.
 
 pub(crate) mod error;
 pub(crate) mod notice;

@@ -1,4 +1,4 @@
-//! What a recording tells while it runs: nothing is printed here.
+//! Notices of a running recording; nothing is printed here.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

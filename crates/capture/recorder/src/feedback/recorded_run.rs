@@ -1,4 +1,4 @@
-//! How a recording went.
+//! The outcome of a recording.
 
 use std::path::PathBuf;
 

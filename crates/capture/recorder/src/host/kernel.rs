@@ -1,4 +1,4 @@
-//! What the kernel's files say.
+//! What the kernel's files report about this machine.
 
 use super::HostFinding;
 

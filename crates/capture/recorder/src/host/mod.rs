@@ -1,8 +1,9 @@
-//! What this machine offers a recording: each thing that a recording needs or is better with, whether it is there, and what to do.
+//! What this machine offers to a recording: each thing that a recording
+//! needs or benefits from, whether it is present, and what to do if not.
 //!
-//! What can be tried is tried ([`trial`]): a small program is recorded with each tracer, and one that runs already is attached to.
-//! The rest, which says why a trial failed or what a user will miss, is read from files of the kernel ([`kernel`]) and from
-//! the libraries that are installed ([`installed`]). Nothing is changed, and nothing is left behind.
+//! Whatever can be tried is tried ([`trial`]): a small program is recorded with each tracer, and a running one is
+//! attached to. The rest, which explains why a trial failed or what a user will miss, is read from files of the kernel
+//! ([`kernel`]) and from the installed libraries ([`installed`]). Nothing is changed, and nothing is left behind.
 
 mod installed;
 mod kernel;

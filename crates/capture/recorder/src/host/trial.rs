@@ -1,4 +1,4 @@
-//! Recordings that are tried: nothing says better whether programs can be recorded here.
+//! Trial recordings: the best test of whether programs can be recorded here.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

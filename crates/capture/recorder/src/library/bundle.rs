@@ -1,9 +1,9 @@
-//! The libraries inside of this program, which are unpacked where none lie beside it: `cargo install` keeps programs alone.
+//! The libraries embedded in this program, unpacked where there are none beside it: `cargo install` installs only programs.
 //!
-//! They go into the user's cache, or, without a home, into the folder for temporary files, each set of libraries into a folder that is
-//! named by its content. So different programs and versions never disturb each other, and what was unpacked once is only compared
-//! from then on. What is not as it should be is replaced; a folder that another user could change is not used. `build.rs` decides
-//! whether there are any.
+//! They are unpacked into the user's cache or, without a home directory, into the folder for temporary files.
+//! Each set of libraries has a folder that is named after its content, so different programs and versions never
+//! disturb each other; later runs only compare what was unpacked before. A file that differs is replaced; a
+//! folder that another user could change is not used. `build.rs` decides whether any libraries are embedded.
 
 use std::fs;
 use std::io::{self, Write};

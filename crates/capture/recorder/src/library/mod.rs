@@ -1,4 +1,4 @@
-//! The libraries that go into traced programs: where they are.
+//! Finds the libraries that go into traced programs.
 
 mod bundle;
 

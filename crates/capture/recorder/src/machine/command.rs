@@ -1,4 +1,4 @@
-//! QEMU's command line: what must not be on it, and what is added.
+//! QEMU's command line: what it must not contain, and what is added to it.
 
 use memref::RamLayout;
 

@@ -1,7 +1,6 @@
-//! Recording a whole machine: QEMU runs with our plugin (`tracer-qemu`), which fills the buffers that are read here.
+//! Records a whole machine: QEMU runs with our plugin (`tracer-qemu`), which fills the buffers that are read here.
 //!
-//! [`MachineRecorder`] says what is recorded; `command` completes QEMU's command line, and `sink` knows what becomes of the
-//! plugin's records.
+//! [`MachineRecorder`] sets what is recorded; `command` completes QEMU's command line, and `sink` processes the plugin's records.
 
 mod command;
 mod filter;

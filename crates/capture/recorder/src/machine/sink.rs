@@ -1,4 +1,4 @@
-//! What becomes of a machine's records: each vCPU is a thread of the trace.
+//! Processes a machine's records: each vCPU becomes a thread of the trace.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Reading buffers until nobody is left who could fill one: when, and in which order. What is read goes to the sink.
+//! Reads buffers until no process is left that could fill one. This module decides when and in which order; what is read goes to the sink.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! One recording of a program or a process, from its start to its end: `session` is the outline.
+//! One recording of a program or a process, from start to end: `session` is the outline.
 
 mod drain;
 pub(crate) mod running;

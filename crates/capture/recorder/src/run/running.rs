@@ -1,8 +1,7 @@
-//! Recording a process that runs already: the tracer's library is loaded into it and takes all threads over; at the end all
-//! go on natively.
+//! Records a running process: the tracer's library is loaded into it and takes over all its threads; at the end they all continue natively.
 //!
 //! The threads are stopped by ptrace (crate `attach`) only for these two moments. What the library does on them is described
-//! in `buffers::attach`. Processes that the recorded one starts are recorded too, and left at the end as well.
+//! in `buffers::attach`. Processes that the recorded one starts are also recorded, and are also detached from at the end.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A recording from its plan to a finished trace: the outline of all that the recorder does with programs and processes.
+//! A recording from its plan to a finished trace: the outline of the recorder's work on programs and processes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

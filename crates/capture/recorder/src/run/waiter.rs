@@ -1,4 +1,4 @@
-//! The program's end, or that of its recording, seen by a thread that waits for it.
+//! A thread that waits for the end of the program, or of its recording.
 
 use std::ffi::OsString;
 use std::io;

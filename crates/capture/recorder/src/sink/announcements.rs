@@ -1,8 +1,8 @@
-//! Programs that were announced: each is expected to arrive with the tracer in it. Those that never do ran untraced, and are told.
+//! Announced programs: each is expected to arrive with the tracer in it. Those that never do ran untraced, and are reported.
 //!
-//! Whoever is about to execute a program says so in its records, under a number that it hands to the program. The program names the
-//! number when it connects. A program that inherits the number from one that never arrived is not the one that was announced: it has
-//! another process id.
+//! A process that is about to execute a program announces it in its records, under a number that it passes to
+//! the program. The program names the number when it connects. A program that inherits the number from one
+//! that never arrived is recognised by its different process id: it is not the program that was announced.
 
 use std::collections::{BTreeMap, BTreeSet};
 

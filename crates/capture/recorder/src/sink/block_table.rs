@@ -1,5 +1,5 @@
-//! The blocks of one process by their numbers: a table that grows where the recorder reads definitions, and that workers look blocks
-//! up in meanwhile. Nothing that is in it moves or changes.
+//! The blocks of one process by number: the table grows as the recorder reads
+//! definitions, while workers look up blocks in it. Entries never move or change.
 
 use std::sync::OnceLock;
 

@@ -1,5 +1,5 @@
-//! Why events are missing, in words. The first event of each cause is written at once, because the recorder may die at any time, and
-//! how many more there were at the end.
+//! Why events are missing, in words. The first event of each cause is written at once, because
+//! the recorder may die at any time; the number of further ones is written at the end.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Processes that a signal ended.
+//! Processes ended by a signal.
 
 use memref::{GapReason, ProcessId, ThreadId, VirtAddr};
 use signal_hook::low_level::signal_name;

@@ -1,5 +1,5 @@
-//! The control flow of translated programs (`--flow full`): every block of code is listed once, and each thread has a stream of
-//! those that it entered.
+//! The control flow of translated programs (`--flow full`): every block of code
+//! is listed once, and each thread has a stream of the blocks that it entered.
 
 use std::collections::HashMap;
 

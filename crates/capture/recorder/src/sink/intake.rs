@@ -1,6 +1,6 @@
-//! Buffers of the pool on their way in: each is given to its thread when its turn has come. What their bytes say is read in
-//! `pieces` (blocks that were executed, by workers or whoever reads), `translated` (the same, one after the other), `values` (the same with bytes) and
-//! `records` (one record after the other).
+//! The intake of buffers from the pool: each buffer is given to its thread when its turn comes. Its bytes
+//! are read by `pieces` (executed blocks, coded by workers or the reading thread), `translated` (the
+//! same, one after the other), `values` (the same with bytes) and `records` (one record after the other).
 
 use std::collections::{BTreeMap, VecDeque};
 

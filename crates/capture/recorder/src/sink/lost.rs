@@ -1,5 +1,5 @@
-//! Programs that ran without a tracer, and what found no room: gaps that no traced thread can tell of. Each is told by a thread of
-//! its own, which has nothing else to tell.
+//! Programs that ran without a tracer, and events for which there was no room: gaps that no traced
+//! thread can report. Each gap is recorded in a thread of its own, which has no other events.
 
 use buffers::{Pool, ProcessSlot};
 use memref::{Event, Gap, GapReason, ProcessId, VirtAddr};

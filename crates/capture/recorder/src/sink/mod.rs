@@ -1,8 +1,9 @@
-//! What becomes of records: each traced thread's buffers, in their order, go into its shard of the trace.
+//! The sink of records: the buffers of each traced thread go, in their order, into its shard of the trace.
 //!
-//! [`Sink`] knows the session's processes and threads. Its methods lie where their subject is: buffers come in by `intake`,
-//! which hands their bytes to `pieces`, and so to the workers, or reads them itself: `translated` (`values` where accesses come with
-//! their bytes), `records`. `stepped` compares what was recorded with stepping. When buffers are read, and in which order, is decided by `run::drain`.
+//! [`Sink`] knows the session's processes and threads. Its methods are in the modules of their subject.
+//! Buffers come in through `intake`, which hands their bytes to `pieces`, and so to the workers, or reads them
+//! itself: `translated` (`values` where accesses come with their bytes), `records`. `stepped` compares what
+//! was recorded with single-stepping. When buffers are read, and in which order, is decided by `run::drain`.
 
 mod announcements;
 mod block_table;

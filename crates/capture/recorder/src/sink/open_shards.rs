@@ -1,7 +1,7 @@
-//! What is buffered of all threads together: frames and segments that grow. Where that is bounded, and more is, the largest of them goes to
-//! the store before it is full.
+//! The frames and segments that are being filled, summed over all threads. Where this sum
+//! is bounded and exceeded, the largest of them go to the store before they are full.
 //!
-//! A frame that a worker goes on with stays counted with its thread, as large as it was: what it grows by is the piece's.
+//! A frame that a worker continues stays counted with its thread at the size that it had; its growth is counted with the piece.
 
 use trace_format::Error;
 

@@ -1,8 +1,9 @@
-//! Codes a *piece*: some buffers of a translated thread, one after the other, into frames of the executions in them. A worker does it,
-//! beside others that code other pieces, of the same thread, too. So it touches nothing of the session: what must be said in the
-//! order of the thread's events is listed beside the frames, and said by `pieces` when all that comes before was.
+//! Codes a *piece*: some consecutive buffers of a translated thread, into frames of the executions in them. A worker does this in parallel
+//! with others that code other pieces, including pieces of the same thread. It therefore touches nothing of the session: whatever must be
+//! recorded in the order of the thread's events is listed beside the frames, and `pieces` records it once everything before it is recorded.
 //!
-//! Where the thread stands when the piece begins need not be known: cycles count from 0 then, and the fs base is that of before.
+//! The state of the thread at the start of the piece need not be known:
+//! in that case cycles count from 0, and the fs base is the previous one.
 
 use std::sync::mpsc::Receiver;
 

@@ -1,4 +1,4 @@
-//! How many pieces of which threads are on their way, and how many may be.
+//! How many pieces of which threads are in progress, and how many may be.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

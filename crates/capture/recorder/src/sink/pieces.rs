@@ -1,10 +1,11 @@
-//! Buffers of translated threads on their way through the workers. Whoever reads codes a thread's buffers itself as long as few wait for
-//! it. Where more do, they are gathered into pieces, which workers code beside each other (`piece_coder`); what comes of them is entered
-//! here, by the thread that reads, in the order of each thread. It codes by itself again when workers take three quarters of the time that
-//! it takes to gather a piece.
+//! Buffers of translated threads on their way through the workers. The reading thread codes a thread's buffers
+//! itself as long as few wait. When more do, it gathers them into pieces, which workers code in parallel
+//! (`piece_coder`); the reading thread enters the results here, in the order of each thread. It returns to
+//! coding itself when workers take at most three quarters of the time that it takes to gather a piece.
 //!
-//! A piece goes on with the frame that the thread had last where all that comes before it is entered; so frames are as long as if one
-//! thread coded everything, unless that one would be late. How much waits is bounded: whoever reads waits for the workers then.
+//! A piece continues the last frame of its thread if everything before the piece is entered. Frames are
+//! therefore as long as if one thread coded everything, except where that thread would fall behind. The
+//! amount of waiting data is bounded: at the bound, the reading thread waits for the workers.
 
 use std::sync::mpsc::{TryRecvError, channel};
 

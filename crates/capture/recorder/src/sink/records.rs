@@ -1,7 +1,7 @@
-//! Records one after the other, and what becomes of each: one function a kind.
+//! Processes records one after the other: one function for each kind.
 //!
-//! A buffer of page protection holds nothing else; translated threads embed records among their blocks, and then a record
-//! counts no cycle of its thread (`translated`).
+//! A buffer of page protection contains nothing else. Translated threads embed records
+//! among their blocks; there a record counts no cycle of its thread (`translated`).
 
 use buffers::{Record, Records};
 use memref::{

@@ -1,4 +1,4 @@
-//! Which kinds of memory a user wants to see of a translated program, whose tracer records accesses to all of them.
+//! The kinds of memory that a user wants recorded of a translated program, whose tracer records accesses to all of them.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,5 +1,5 @@
-//! Compares what was recorded of a stretch of the run with what single-stepping saw in it (`record --verify`; in the tracer,
-//! `translate::verify`).
+//! Compares what was recorded in a stretch of the run with what single-stepping
+//! saw in it (`record --verify`; in the tracer, `translate::verify`).
 
 use memref::{Access, VirtAddr};
 

@@ -1,4 +1,4 @@
-//! Buffers of translated threads come out of the workers, piece by piece, as the events that one thread reads in them.
+//! Tests that buffers of translated threads come out of the workers, piece by piece, as the events that a single thread reads in them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the sink knows of one traced thread: its shard of the trace, and where in its stream of events it is.
+//! The sink's state of one traced thread: its shard of the trace, and its place in its stream of events.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! Buffers of translated threads: which blocks were executed, and with what values. Executions go into the thread's frame in one pass
-//! over the buffer; they are expanded to accesses here only where the blocks themselves are not kept, or one was left halfway.
+//! Buffers of translated threads: which blocks were executed, and with which values. Executions go into the thread's frame in one
+//! pass over the buffer. They are expanded to accesses here only if the blocks themselves are not kept, or one was left halfway.
 
 use blocks::{MAX_VALUES, SharedBlock};
 use buffers::flow::{Entries, Entry, EntryHeader};

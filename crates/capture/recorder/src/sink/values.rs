@@ -1,4 +1,4 @@
-//! Buffers of translated threads that record the bytes of accesses, too: an access at a time, with what it read or wrote.
+//! Buffers of translated threads that also record the bytes of accesses: one access at a time, with what it read or wrote.
 
 use blocks::MAX_VALUES;
 use buffers::flow::{Entries, Entry, EntryHeader};

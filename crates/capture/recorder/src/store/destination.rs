@@ -1,4 +1,4 @@
-//! Where a recording goes: a server in this process, which is the default, or another one.
+//! Where a recording goes: to a server in this process, which is the default, or to another one.
 
 use std::path::PathBuf;
 use std::sync::Arc;

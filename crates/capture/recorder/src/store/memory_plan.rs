@@ -1,7 +1,7 @@
-//! How much memory a recording may take, and who has how much of it.
+//! How much memory a recording may use, and how it is divided.
 //!
-//! Where a bound was given, all that grows with what a program does has a share of it. Beside the process itself (`OUTSIDE_BYTES`), these
-//! are, in 32nds:
+//! With a bound, everything that grows with the program's activity has a share of
+//! it. Apart from the process itself (`OUTSIDE_BYTES`) the shares are, in 32nds:
 //!
 //! ```text
 //! 12  the store in this process: frames on their way to the file, their encoding, buffers and segments of entries
@@ -10,8 +10,8 @@
 //!  2  frames that were written, whose memory is kept for the next ones
 //! ```
 //!
-//! What is known of the program's code comes out of the last three ([`MemoryPlan::beside`]), down to a part that they need. Programs whose
-//! code takes more than the rest exceed the bound, which is said at the end.
+//! What is known of the program's code is taken out of the last three ([`MemoryPlan::beside`]), down to a minimum
+//! that they need. Programs whose code takes more than that exceed the bound, which is reported at the end.
 
 use buffers::BUFFER_BYTES;
 

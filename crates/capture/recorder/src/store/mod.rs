@@ -1,4 +1,4 @@
-//! Where a trace goes: a server in this process, which is the default, or another one.
+//! Where a trace goes: to a server in this process, which is the default, or to another one.
 
 pub(crate) mod destination;
 pub(crate) mod memory_plan;

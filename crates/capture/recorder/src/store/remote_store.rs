@@ -1,4 +1,4 @@
-//! A server that writes the trace.
+//! A remote server that writes the trace.
 
 use std::path::PathBuf;
 

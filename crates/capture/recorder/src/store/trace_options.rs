@@ -1,4 +1,4 @@
-//! What the recording of a program and that of a machine have in common: what of the accesses is kept, and where the trace goes.
+//! Options that recordings of programs and of machines share: what is kept of the accesses, and where the trace goes.
 
 use std::path::PathBuf;
 

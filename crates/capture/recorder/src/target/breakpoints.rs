@@ -1,4 +1,4 @@
-//! Functions of the program that start and stop recording, by their names.
+//! Functions of the program that start and stop recording, by name.
 
 use std::path::Path;
 

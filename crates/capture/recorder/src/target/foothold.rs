@@ -1,9 +1,9 @@
-//! What a process needs that is attached to and sees other files or another network than the recorder does (a container): the
-//! tracer's library where its loader finds it, and a socket that is a file, because sockets without one end at the network's border.
+//! What an attached process needs if it sees other files or another network than the recorder does (a container): the tracer's
+//! library where its loader finds it, and a socket that is a file, because abstract sockets are confined to their network namespace.
 //!
-//! Both lie in a folder of the process's own root directory, which is reached through `/proc/PID/root`. The socket goes with the recorder. The
-//! library stays, as it stays in the process; its folder is named by its content, so that the next recorder finds the same. A process that
-//! sees the library where the recorder does, and has another network alone, gets no copy of it.
+//! Both are in a folder of the process's own root directory, which is reached through `/proc/PID/root`. The socket is removed when
+//! the recorder ends. The library stays, as it stays in the process; its folder is named after its content, so the next recorder
+//! finds the same one. A process that sees the library where the recorder does, and only has another network, gets no copy of it.
 
 use std::fs;
 use std::io::{self, Write};

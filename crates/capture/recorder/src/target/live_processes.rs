@@ -1,4 +1,4 @@
-//! Which traced processes still live.
+//! Which traced processes are still alive.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

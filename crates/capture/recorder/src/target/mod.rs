@@ -1,4 +1,5 @@
-//! The program or process that is recorded, as it is found: its file and functions, what it sees of this machine's files, who lives.
+//! The program or process to be recorded, as it is found: its file and
+//! functions, its view of this machine's files, and which processes live.
 
 pub(crate) mod breakpoints;
 pub(crate) mod foothold;

@@ -1,5 +1,5 @@
-//! Processes that may live in other name spaces of process ids than the recorder (containers): one that did not connect there knows its
-//! id in its own one alone. The kernel shows each process with all its ids in `/proc/PID/status`, and which memory it has mapped.
+//! Processes that may be in other PID namespaces than the recorder (containers): a process that did not connect from there knows
+//! only its id in its own namespace. The kernel shows all ids of each process in `/proc/PID/status`, and which memory it has mapped.
 
 use std::fs;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! The program that a user wants recorded: found, and judged before anything is started or written.
+//! The program to be recorded: found, and checked before anything is started or written.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What a user wants watched.
+//! Watch expressions: what a user wants watched.
 
 use std::path::Path;
 

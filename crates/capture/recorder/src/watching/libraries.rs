@@ -1,4 +1,4 @@
-//! The shared libraries of a program: which the loader will take, and where a process has them.
+//! The shared libraries of a program: which ones the loader will choose, and where a process has mapped them.
 
 use std::cell::OnceCell;
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! What is watched, as the list that a traced process gets: each process whose program or libraries lie elsewhere has its own.
+//! What is watched, as the list for a traced process: each process whose program or libraries are mapped elsewhere has its own list.
 
 use std::collections::HashMap;
 use std::fs::File;

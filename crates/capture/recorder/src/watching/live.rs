@@ -1,8 +1,8 @@
-//! Hits as they come, with the names that addresses have at that moment.
+//! Hits as they occur, with the names that addresses have at that moment.
 //!
-//! What addresses mean changes while the program runs: modules are loaded, blocks are allocated and released. A thread records
-//! such a change before it goes on. So when a hit can be read, every change that it depends on can be read too, and has a lower
-//! order. A hit is therefore named after one more look at all buffers ([`Listener`]).
+//! The meaning of addresses changes while the program runs: modules are loaded, blocks are allocated and released. A
+//! thread records such a change before it continues. So when a hit can be read, every change that it depends on can
+//! be read too, and has a lower order. A hit is therefore named after one more look at all buffers ([`Listener`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
-//! Watchpoints: bytes of a program that is not changed for it, and each access to them told at once.
+//! Watchpoints: bytes of an unmodified program, where each access is reported at once.
 //!
-//! [`Watcher`] runs the program; what is watched are [`WatchExpression`]s (`names` looks them up, `list` is what the tracer
-//! gets), and hits come to a [`HitReport`] in an order in which names are right (`live`). How hits are written is left to the
-//! report.
+//! [`Watcher`] runs the program. What is watched is given as [`WatchExpression`]s (`names` looks them up, `list` is what the tracer
+//! gets). Hits go to a [`HitReport`] in an order in which names are right (`live`). The report decides how hits are written.
 
 mod expression;
 mod libraries;

@@ -1,4 +1,4 @@
-//! From expressions to places: names are looked up in the program's own module, then in the libraries that it needs.
+//! Resolves expressions to places: names are looked up in the program's own module, then in the libraries that it needs.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! QEMU's plugin interface, looked up by name when QEMU loads us: own bindings, one module for each version that differs.
+//! QEMU's plugin interface, looked up by name when QEMU loads us: our own bindings, with a module for each version that differs.
 //!
-//! A plugin says which version it was made for in the variable `qemu_plugin_version`, and QEMU reads it after our
-//! constructor has run. So the constructor looks which functions this QEMU has, and sets the version to one that both
-//! sides know. What all versions have in common is here; `v1` (QEMU 4.2 to 8.2) and `v2` (QEMU 9.0 and later) bring the rest.
+//! A plugin states the version it was built for in the variable `qemu_plugin_version`, and QEMU reads it after our
+//! constructor has run. So the constructor checks which functions this QEMU has, and sets the version to one that both
+//! sides support. Common parts of all versions are here; `v1` (QEMU 4.2 to 8.2) and `v2` (QEMU 9.0 and later) add the rest.
 
 mod v1;
 mod v2;

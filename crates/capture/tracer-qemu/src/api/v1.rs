@@ -1,4 +1,4 @@
-//! Version 1: inline counters at fixed addresses, instruction bytes by pointer, no values.
+//! Version 1: inline counters at fixed addresses, instruction bytes by pointer, no values of accesses.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! Versions 2 to 4: inline counters in scoreboards, one cell a vCPU, and registers that can be read; from 3 on instruction bytes are
-//! copied out and the value of an access can be asked for.
+//! Versions 2 to 4: inline counters in scoreboards, one cell per vCPU, and readable registers.
+//! From version 3 on, instruction bytes are copied out and the value of an access can be queried.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};

@@ -1,4 +1,4 @@
-//! The blocks that QEMU translates: which callbacks their code gets, and where it lies when it is executed.
+//! The blocks that QEMU translates: which callbacks their code gets, and where it is when it is executed.
 
 use core::cell::Cell;
 use core::ffi::c_void;

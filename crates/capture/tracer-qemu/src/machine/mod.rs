@@ -1,9 +1,8 @@
 //! What is recorded while the machine runs: QEMU's callbacks.
 //!
-//! Every callback of a vCPU comes from one thread (a machine with several vCPUs is run with `thread=single`, which the
-//! recorder sees to), so the state needs no lock there. Two others touch it, while no vCPU executes: the thread that
-//! compares memory when the machine has been idle for a while, and QEMU's end. A lock keeps these, going idle and going
-//! on apart.
+//! All callbacks of vCPUs come from one thread (the recorder makes sure that a machine with several vCPUs runs with `thread=single`),
+//! so they need no lock among themselves. Two others touch the state, while no vCPU executes: the thread that compares memory when
+//! the machine has been idle for a while, and the end of QEMU. A lock keeps these, going idle and resuming apart.
 
 mod blocks;
 

@@ -1,5 +1,5 @@
-//! malloc and its relatives (MadT, section III-F): one event a call. What the allocator itself does to memory is part of
-//! that event, so its accesses are executed and not recorded.
+//! malloc and its relatives (MadT, section III-F): one event per call. What the allocator
+//! itself does to memory is part of that event, so its accesses are executed but not recorded.
 
 use core::ffi::{c_int, c_void};
 

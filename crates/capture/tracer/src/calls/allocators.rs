@@ -1,8 +1,7 @@
-//! Functions of allocators, by their names: the C library's, C++'s operators, those of allocators that programs are linked with
-//! (jemalloc, mimalloc, tcmalloc and others, under their own names or under prefixes), and Rust's.
+//! Functions of allocators, by name: the C library's, C++'s operators, those of allocators that programs are
+//! linked with (jemalloc, mimalloc, tcmalloc and others, under their own names or with prefixes), and Rust's.
 //!
-//! What is found under these names, and what a call of one leads to, is left to `translate::entry_table` and
-//! `translate::entry_calls`.
+//! Finding these functions, and handling calls of them, is left to `translate::entry_table` and `translate::entry_calls`.
 
 use memref::{AllocationFunction, AllocationKind};
 

@@ -1,8 +1,8 @@
-//! Block operations: memcpy, strlen and their relatives (MadT, Table I). One event a call; the work is done on the open
-//! view, with the C library's own fast functions where the length is known.
+//! Block operations: memcpy, strlen and their relatives (MadT, Table I). Each call is one event. The
+//! work is done on the open view, with the C library's own fast functions where the length is known.
 //!
-//! A range that is closed on one side and open on the other, or that the program may not write, goes to the real function
-//! as it is: the pages fault one access at a time, and the fault handler does the rest.
+//! A range that is closed on one side and open on the other, or that the program may not write, is passed to
+//! the real function as it is: the pages fault one access at a time, and the fault handler does the rest.
 
 use core::ffi::{c_char, c_int, c_void};
 

@@ -1,8 +1,8 @@
-//! The entry points under the C library's names: which there are, and what each of them jumps to.
+//! The list of entry points under the C library's names, and what each of them jumps to.
 //!
-//! The functions themselves are in crate `interpose`, which is linked around this one: a program or a test harness that
-//! this crate is linked into keeps its own malloc. Both take the list from here: [`entry_points!`](crate::entry_points) hands it to a macro that
-//! says what is made of it.
+//! The functions themselves are in crate `interpose`, which is linked around this one: a program or
+//! a test harness that links this crate keeps its own malloc. Both crates take the list from here:
+//! [`entry_points!`](crate::entry_points) passes it to a macro that defines how it is expanded.
 
 use core::ffi::CStr;
 

@@ -1,4 +1,4 @@
-//! Functions of the C library that are one event each, and what orders threads. Start with `entry_points`.
+//! Functions of the C library that are recorded as one event each, and those that order threads. Start with `entry_points`.
 
 pub(crate) mod allocations;
 pub(crate) mod allocators;

@@ -1,4 +1,4 @@
-//! The C library's functions whose place ours take, asked from the loader at their first use.
+//! The functions of the C library that ours replace, looked up through the loader at their first use.
 
 use core::arch::asm;
 use core::ffi::{CStr, c_char, c_void};

@@ -1,8 +1,8 @@
-//! Synchronisation: calls that order threads become events of a stream of their own.
+//! Synchronisation: calls that order threads become events of a separate stream.
 //!
-//! A call that releases something draws its order before the real function runs, one that acquires something after it. So an
-//! acquire has a higher order than the release that it saw. These calls are known by the C library's names for them; the
-//! accesses that they make are recorded as any other. Threads are made and end in `process`.
+//! A call that releases something draws its order before the real function runs; one that acquires something draws it after.
+//! So an acquire has a higher order than the release that it saw. These calls are recognised by the C library's names for
+//! them; the accesses that they make are recorded as any other. Creation and end of threads are handled in `process`.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! The recorder, as a thread sees it: waiting for a buffer, and the order of the session.
+//! The recorder as a thread sees it: waits for a buffer, and draws the order of the session.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

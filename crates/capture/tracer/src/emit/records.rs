@@ -1,4 +1,4 @@
-//! Writing records: a thread's own writer, refilled from the pool; back-pressure, never loss.
+//! Writes records: each thread has its own writer, refilled from the pool. A full pool causes back-pressure, never loss.
 
 use core::sync::atomic::Ordering;
 

@@ -1,5 +1,5 @@
-//! The buffers that a thread's own code writes: mapped one after the other, each followed by memory that can't be written, so that
-//! the end of a buffer is a fault.
+//! The buffers that a thread's own code writes. They are mapped one after the other, each
+//! followed by memory that can't be written, so that reaching the end of a buffer faults.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

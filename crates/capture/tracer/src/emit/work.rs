@@ -1,4 +1,4 @@
-//! What the translator does in a process, counted.
+//! Counts of the translator's work in a process.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! One event of the allocator: a block comes, goes or changes its place.
+//! One event of the allocator: a block is allocated, released or moved.
 
 use buffers::Record;
 use memref::{AllocationFunction, AllocationKind, VirtAddr};

@@ -1,4 +1,4 @@
-//! Where a call was made, from where it returns to.
+//! The address of a call, derived from its return address.
 
 use memref::VirtAddr;
 

@@ -1,14 +1,14 @@
-//! Pipes, sockets and eventfds order threads: what was written to one comes before what is done after it was read.
+//! Pipes, sockets and eventfds order threads: a write comes before whatever follows the read of what was written.
 //!
-//! Writing gives up, before the call; reading takes up, after it. What about is the object behind the descriptor, which all of its
-//! duplicates and both ends have in common: the inode of a pipe, the two names of a connection. Eventfds have no inode of their own, and
-//! the ends of a socketpair not the same one; those are numbered when they are made, and the table says which descriptor is which. What
-//! else is read and written orders nothing.
+//! Writing releases, before the call; reading acquires, after it. The synchronisation object is the object behind
+//! the descriptor, which all duplicates and both ends share: the inode of a pipe, the two names of a connection.
+//! Eventfds have no inode of their own, and the ends of a socketpair have different ones. These are numbered when
+//! they are created, and a table maps descriptors to the numbers. Other reads and writes order nothing.
 //!
-//! POSIX's message queues are descriptors, too; message queues and semaphores of System V have numbers of their own.
+//! POSIX message queues are descriptors, too. Message queues and semaphores of System V have numbers of their own.
 //!
-//! Left out are waits that end without a read (epoll, select). Objects of which no more is known than their kind (sockets without
-//! names, eventfds that were there before the tracer) are one: a race may be missed, none is invented.
+//! Waits that end without a read (epoll, select) are left out. Objects of which only the kind is known (sockets without
+//! names, eventfds that existed before the tracer) are treated as one object: a race may be missed, but none is invented.
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Events besides accesses that every room may have to tell of: blocks that come and go, and what orders threads by way of the kernel.
+//! Events other than accesses that any room may have to report: allocation and release of blocks, and synchronisation through the kernel.
 
 pub(crate) mod allocation_event;
 pub(crate) mod call_site;

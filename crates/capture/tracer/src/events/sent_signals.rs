@@ -1,8 +1,9 @@
-//! Signals order threads: what a thread did before it sent one comes before the handler that runs for it, and before what is done after
-//! a wait that it ended (sigwait, a signalfd). So does what came before the handler was set, and before the timer was.
+//! Signals order threads: what a thread did before it sent a signal comes before the handler that runs for it, and before what follows a
+//! wait that the signal ended (sigwait, a signalfd). The same holds for what came before the handler was set, and before the timer was set.
 //!
-//! Sending gives up, before the call; a handler and a wait take up. What about is the signal's number, whoever it is for: a race may be
-//! missed where threads send the same signal to each other for different reasons, none is invented. All timers are one.
+//! Sending releases, before the call; a handler and a wait acquire. The synchronisation object is
+//! the signal's number, whoever the signal is for: a race may be missed where threads send the same
+//! signal to each other for different reasons, but none is invented. All timers are one object.
 
 use core::mem::offset_of;
 

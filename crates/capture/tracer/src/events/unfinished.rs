@@ -1,4 +1,4 @@
-//! Calls of the allocator that never return: the process ends in them.
+//! Allocator calls that never return because the process ends in them.
 
 use memref::AllocationKind;
 

@@ -1,10 +1,11 @@
-//! Which memory can be executed: code is read from there alone.
+//! The executable memory: code is read only from there.
 //!
-//! The processor would fault where a program jumps to data, and so must whoever executes its code in another way: the code cache, whose
-//! copies can be executed whatever stands at their addresses, and the engine of page protection. Both ask here before they read.
+//! The processor would fault if a program jumped to data. Anything that executes the program's code
+//! in another way must do the same: the code cache, whose copies can be executed whatever is at
+//! their original addresses, and the engine of page protection. Both check here before they read.
 //!
-//! The list knows no more than it was told: what the program maps itself (`translate::code_changes`), and what stood in `/proc/self/maps` when
-//! something else was asked for. Whatever loses a right is taken out of it at once.
+//! The list contains only what was reported to it: what the program maps itself (`translate::code_changes`), and
+//! what `/proc/self/maps` held when another address was asked for. Memory that loses a right is removed at once.
 
 use alloc::collections::BTreeMap;
 

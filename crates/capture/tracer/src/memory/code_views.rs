@@ -1,13 +1,12 @@
-//! Through which mappings the program can write what it executes.
+//! The mappings through which the program can write its own code.
 //!
-//! Code that was translated must be forgotten when it changes. A page that code was read from is therefore write-protected
-//! in every mapping that shows it with the right to write ([`watch`]): in its own where that can be written and executed
-//! at once, and where memory is shared in all others of the same file, or of the same shared memory. The program's write
-//! faults then, gets its right back ([`open`]), and the code is forgotten. A mapping that gets the right to write later
-//! makes the code that it shows forgotten at once.
+//! When code changes, its translation must be discarded. A page that code was read from is therefore write-protected in every
+//! writable mapping of it ([`watch`]): in the code's own mapping if that is both writable and executable, and for shared memory also
+//! in all other mappings of the same file or the same shared memory. The program's write then faults, the mapping gets its right
+//! back ([`open`]), and the code is forgotten. If a mapping becomes writable later, the code that it shows is forgotten at once.
 //!
-//! What is written to such a file by calls instead of through a mapping, and to the process's own memory as a file, is seen by the call
-//! ([`written`]). What other processes write is not.
+//! Writes to such a file by calls instead of through a mapping, and to the process's own memory
+//! as a file, are detected at the call ([`written`]). Writes by other processes are not.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

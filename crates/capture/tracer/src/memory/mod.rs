@@ -1,4 +1,4 @@
-//! The memory of the process: its pages and what is known of them, and how the tracer reads and writes there for the program.
+//! The memory of the process: its pages and their properties, and how the tracer reads and writes there for the program.
 
 pub(crate) mod code_ranges;
 pub(crate) mod code_views;

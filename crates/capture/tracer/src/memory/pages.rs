@@ -1,5 +1,5 @@
-//! A byte for each page says what the page is, so that a handler looks up an address with one load; and where the second view of
-//! an address is.
+//! A table with one byte per page that describes the page, so that a handler looks
+//! up an address with one load; and the place of the second view of an address.
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 

@@ -1,5 +1,5 @@
-//! The program's memory, as the kernel would read it for the program: a bad pointer is an answer, not a fault. Writing it is
-//! `program_writes`'s.
+//! Reads the program's memory as the kernel would for the program: an invalid
+//! pointer yields an error, not a fault. Writing is in `program_writes`.
 
 use core::ffi::CStr;
 use core::mem::{MaybeUninit, offset_of};

@@ -1,5 +1,5 @@
-//! Writing the program's memory, as the kernel would for the program: a bad pointer is an answer, not a fault, and code that is
-//! there is forgotten.
+//! Writes the program's memory as the kernel would for the program: an invalid
+//! pointer yields an error, not a fault, and code at the written place is forgotten.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

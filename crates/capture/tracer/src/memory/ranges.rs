@@ -1,4 +1,4 @@
-//! The memory that has two views: stretches with equal properties, in the order of their addresses.
+//! The memory that has two views: stretches with equal properties, sorted by address.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 

@@ -1,8 +1,8 @@
-//! Reaching the recorder: by its socket, or, where that is out of reach for a program (another network, sockets that are refused), by a
-//! connection that was made before.
+//! Connects to the recorder through its socket. Where a program can't reach the socket
+//! (another network, sockets that are refused), a connection made earlier is used.
 //!
-//! The recorder answers a connection with one message, and closes it. A kept connection is one whose message nobody took: each program
-//! looks at it and leaves it where it is.
+//! The recorder answers a connection with one message, and closes it. A kept connection is
+//! one whose message was never consumed: each program peeks at it and leaves it in place.
 
 use buffers::{CONFIG_BYTES, Config, POOL_BYTES, Pool};
 use tracee::sys;

@@ -1,9 +1,10 @@
 //! Programs that a debugger starts.
 //!
-//! A debugger (gdb, strace, ltrace) that is recorded itself stops the program that it starts at each signal, sets breakpoints in its
-//! code and reads its registers. What it would find in a traced program is not what it looks for, so the program that it starts
-//! runs as without memtap, and is a gap: from its exec on, or from where it asks to be traced itself (PTRACE_TRACEME). Our own signals,
-//! such as the fault at the end of a buffer, would be stops for its tracer from then on, and it would wait for ever where nobody looks.
+//! A debugger (gdb, strace, ltrace) that is itself recorded stops the program that it starts at each signal, sets
+//! breakpoints in its code and reads its registers. In a traced program it would not find what it expects. So the
+//! program that it starts runs without memtap, and is a gap: from its exec on, or from the point where it asks to
+//! be traced (PTRACE_TRACEME). From then on our own signals, such as the fault at the end of a buffer, would be
+//! stops for the debugger; in code where the debugger does not expect any, the program would wait for ever.
 
 use core::str;
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! exec: the process becomes another program, which is traced where it can be.
+//! exec: the process executes another program, which is traced if possible.
 
 use core::ffi::CStr;
 use core::fmt::Write;

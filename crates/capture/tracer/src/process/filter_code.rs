@@ -1,7 +1,7 @@
-//! What a filter of system calls (seccomp(2), mode filter) says to a call: its classic BPF, evaluated as the kernel does it.
+//! The verdict of a system call filter (seccomp(2), mode filter) on a call: evaluates its classic BPF code as the kernel does.
 //!
-//! A filter sees the number of a call, the architecture, the instruction's address and six arguments, and returns an action. It has no loops
-//! and no memory but sixteen words of its own, so it ends after as many steps as it has instructions.
+//! A filter sees the number of a call, the architecture, the instruction's address and six arguments, and returns an action. It
+//! has no loops and no memory except sixteen words of its own, so it ends after at most as many steps as it has instructions.
 
 use core::mem::offset_of;
 

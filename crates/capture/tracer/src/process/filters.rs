@@ -1,8 +1,9 @@
-//! Filters of system calls that the program installs for itself (seccomp(2)).
+//! System call filters that the program installs for itself (seccomp(2)).
 //!
-//! A filter sees the tracer's calls, too. Before it holds it is evaluated for those that the tracer can't do without. Where it denies one,
-//! the process gets back what is its own and goes on natively, which is a gap; the kernel then installs the filter. A process with
-//! several threads can't do that, so what may be lost is told beforehand. What the tracer can do without is not called any more.
+//! A filter sees the tracer's calls, too. Before it takes effect, it is evaluated for the calls that the tracer can't
+//! do without. If it denies one of them, the tracer removes itself from the process, which continues natively (a gap),
+//! and the kernel then installs the filter. A process with several threads can't do that, so the possible loss is
+//! reported beforehand. If the filter denies a call that the tracer can do without, the tracer stops making that call.
 
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Forks: processes with memory of their own.
+//! Forks: child processes with memory of their own.
 
 use core::sync::atomic::Ordering;
 

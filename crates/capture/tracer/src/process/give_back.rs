@@ -1,5 +1,5 @@
-//! What is a process's own, given back where it goes on as one that nobody records: it was left, asks to be traced, or denies itself
-//! what we need. And the word that is left where it can't.
+//! Restores the process's own state when it continues unrecorded: because it was detached from, asks to be
+//! traced, or denies itself what the tracer needs. Also the word that is left behind where that is impossible.
 
 use core::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! What the process runs, and where this library is in it.
+//! Which program the process runs, and where this library is mapped in it.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
-//! Static executables: no loader runs in them that would take our library along. The kernel starts another program instead,
-//! dynamically linked, with our library in it; before that program's main would run, the executable is mapped at its
-//! addresses, what the kernel tells a new program (the auxiliary vector) is changed to be about it, and it begins at its
-//! entry point with the stack as the kernel made it.
+//! Static executables: no loader runs in them that would load our library. The kernel starts another program
+//! instead, dynamically linked, with our library in it. Before that program's main would run, the executable is
+//! mapped at its addresses, the information that the kernel gives to a new program (the auxiliary vector) is
+//! changed to describe the executable, and it starts at its entry point with the stack as the kernel created it.
 //!
-//! It sets up its own thread control block, so that fs is its own: our pointer to a thread's state is reached by gs then.
+//! The executable sets up its own thread control block, so fs belongs to it. Our pointer to a thread's state is then reached through gs.
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering;

@@ -1,5 +1,5 @@
-//! A descriptor of the tracer in the program's table: rare, because programs may see it and close it. It has a high number, and is
-//! closed by exec unless the program that comes next needs it.
+//! A descriptor of the tracer in the program's table. This is rare, because programs may see
+//! it and close it. It has a high number, and exec closes it unless the next program needs it.
 
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 

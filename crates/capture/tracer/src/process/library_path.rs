@@ -1,5 +1,5 @@
-//! The path by which the loader of another program finds this library: its own, or, where that does not lead to it any more (another
-//! root directory, other mounts), that of a descriptor which was opened before.
+//! The path by which the loader of another program finds this library: its own path, or, where that no longer
+//! leads to the library (another root directory, other mounts), the path of a descriptor that was opened earlier.
 
 use core::ffi::CStr;
 use core::fmt::Write;

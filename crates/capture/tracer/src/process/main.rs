@@ -1,4 +1,4 @@
-//! The program's main: recording begins with its first instruction, and ends with its return.
+//! The program's main: recording begins with its first instruction, and ends when it returns.
 
 use core::ffi::{c_char, c_int};
 use core::sync::atomic::{AtomicUsize, Ordering};

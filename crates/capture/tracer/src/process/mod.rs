@@ -1,4 +1,4 @@
-//! Threads and processes: how they begin, become others, and end.
+//! Threads and processes: how they begin, execute other programs, and end.
 
 pub(crate) mod connect;
 pub(crate) mod debugger;

@@ -1,7 +1,7 @@
-//! Where process ids are not those that the recorder counts: name spaces of process ids (PID namespaces).
+//! Processes whose ids differ from those that the recorder sees, because they are in another PID namespace.
 //!
-//! A program that connects is told its id in the recorder's name space, because the kernel translates it there. A forked child
-//! does not connect: where it may live in another name space it says so, and the recorder looks for it.
+//! A program that connects is told its id in the recorder's namespace, because the kernel translates it. A
+//! forked child does not connect: if it may be in another namespace it says so, and the recorder looks for it.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

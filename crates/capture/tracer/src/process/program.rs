@@ -1,4 +1,4 @@
-//! Whether a program that is about to be started can be traced: the loader must accept our library in it.
+//! Whether a program that is about to be started can be traced: its loader must accept our library.
 
 use core::ffi::CStr;
 

@@ -1,4 +1,4 @@
-//! What is mapped when recording begins: the modules' data, stacks, files.
+//! What is mapped when recording begins: the data of modules, stacks, files.
 
 use memref::{RegionChange, RegionKind};
 use tracee::maps::{self, Mapping};

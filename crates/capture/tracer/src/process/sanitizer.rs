@@ -1,6 +1,6 @@
-//! Programs that are built with sanitizers. The library of gcc's address sanitizer insists on being the loader's first. So it is put into
-//! the list before this one, by the recorder (`program`) for the first program, and here for those that it starts. A thread sanitizer that
-//! is linked into the program begins after us, but its malloc takes the place of the C library's from the first call on.
+//! Programs built with sanitizers. The library of gcc's address sanitizer insists on being the first one loaded. It is therefore
+//! put into the list before ours, by the recorder (`program`) for the first program, and here for those that it starts. A thread
+//! sanitizer that is linked into the program starts after us, but its malloc replaces the C library's from the first call on.
 
 use core::ffi::CStr;
 

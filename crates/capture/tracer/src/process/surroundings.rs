@@ -1,5 +1,5 @@
-//! Calls that change what the tracer, and those in the programs that are started later, find around them: paths, networks, process
-//! ids, which calls are allowed. What will be out of reach is taken hold of before.
+//! Calls that change the environment of the tracer, and of tracers in programs started later: paths,
+//! networks, process ids, which calls are allowed. Whatever will become unreachable is opened beforehand.
 
 use crate::memory::program_memory;
 use crate::process::{connect, library_path, namespaces};

@@ -1,5 +1,4 @@
-//! Going on as a process that nobody records: everything of ours is taken out of it, and the program goes on natively at the point that it
-//! has come to.
+//! Continues a process unrecorded: everything of ours is removed from it, and the program continues natively at its current point.
 
 use core::sync::atomic::Ordering;
 

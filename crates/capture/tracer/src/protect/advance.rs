@@ -1,5 +1,6 @@
-//! Signals that come faster than their handlers return, under page protection: the program would never get anywhere. So it executes some
-//! instructions first, here in the handler of a signal, which waits meanwhile; and where it has come to a system call, that is made.
+//! Progress under page protection when signals come faster than their handlers return. The
+//! program would never advance, so its next instructions are executed here in the handler of a
+//! signal, while that signal waits. If the program has reached a system call, that call is made.
 
 use tracee::frame::{SigInfo, UContext};
 

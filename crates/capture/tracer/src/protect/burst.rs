@@ -1,9 +1,8 @@
-//! The fast path: one signal an access.
+//! The fast path: one signal per access.
 //!
-//! A program's instruction touches a closed page. The handler executes that instruction itself - the engine of `x86` runs
-//! it with its address replaced by the open view - records what it accessed, and goes on executing as long as memory
-//! instructions come densely (a *burst*). Then it returns after the last one. No page is ever opened, so no other thread
-//! slips through.
+//! An instruction of the program touches a closed page. The handler executes that instruction itself: the engine of `x86` runs it with
+//! its address replaced by that of the open view. The handler records the accesses, and keeps executing as long as memory instructions
+//! are dense (a *burst*). It returns after the last one. No page is ever opened, so no access of another thread goes unnoticed.
 
 use buffers::Pool;
 use memref::AccessKind;

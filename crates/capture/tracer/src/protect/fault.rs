@@ -1,5 +1,5 @@
-//! Faults of closed pages: a burst (see `burst`), or, for what the engine can't execute, the paper's way (MadT, section III-D): the
-//! memory is opened, the instruction runs under the trap flag, and the trap closes the memory again.
+//! Faults of closed pages. They are handled by a burst (see `burst`), or, for what the engine can't execute, as in the paper
+//! (MadT, section III-D): the memory is opened, the instruction runs under the trap flag, and the trap closes the memory again.
 
 use core::sync::atomic::Ordering;
 

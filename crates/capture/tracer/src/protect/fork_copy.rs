@@ -1,4 +1,4 @@
-//! Memory with two views across a fork: the child gets a copy of its own.
+//! Memory with two views across a fork: the child gets a separate copy.
 
 use tracee::sys;
 

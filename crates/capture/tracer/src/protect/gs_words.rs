@@ -1,6 +1,6 @@
-//! Threads that share a thread pointer, under page protection: a process that shares its creator's memory and thread control block (clone
-//! with CLONE_VM alone) is told apart by its base of gs, which is nobody's in 64-bit programs. Each thread's leads to a page of its
-//! own with the pointer to its state.
+//! Threads that share a thread pointer, under page protection. A process that shares its creator's memory
+//! and thread control block (clone with CLONE_VM alone) is told apart by its gs base, which 64-bit programs
+//! do not use. The gs base of each thread points to a page of its own that holds the pointer to its state.
 
 use tracee::{sys, tls};
 

@@ -1,19 +1,18 @@
-//! Who has written and read what, among threads: which accesses carry news from one thread to another.
+//! Which threads have written and read what, and so which accesses carry news from one thread to another.
 //!
-//! Atomic variables need no call and often no special instruction, so their accesses can only be brought into an order
-//! where they happen. Drawing an order for each access would double the trace. As in the demand-driven race detector of
-//! Unlimited Watchpoints (section 3.3) only accesses that can carry news need one: a load of what another thread wrote last
-//! and this one has not read since, and a store to what others read or wrote since this thread's last store. Those are
-//! performed one at a time, under a lock, and each has an order of its own. All others take no lock:
+//! Atomic variables need no call and often no special instruction, so their accesses can only be ordered where they
+//! happen. Drawing an order for each access would double the trace. As in the demand-driven race detector of Unlimited
+//! Watchpoints (section 3.3), only accesses that can carry news need one: a load of what another thread wrote last and
+//! this one has not read since, and a store to what others have read or written since this thread's last store. Those
+//! are performed one at a time, under a lock, and each has an order of its own. All others take no lock:
 //!
-//! - an unordered store has the order that held before it was performed. An ordered load that saw it drew its order later.
-//! - an unordered load has an order that held after it was performed, and after whoever held the lock then had drawn: an
-//!   ordered store that it saw comes first.
+//! - An unordered store has the order that was current before it was performed. An ordered load that saw it drew its order later.
+//! - An unordered load has an order that was current after it was performed, and after the holder of
+//!   the lock at that time, if any, had drawn its order: an ordered store that it saw comes first.
 //!
-//! Cells of 8 bytes are looked up in a table by address. One that nobody has touched since the process has threads is taken
-//! without a lock: what happened to it before is ordered by the making of the threads. One that finds its place taken by
-//! another counts as news, so a small table costs time and never an order. The table is 16 MiB of addresses; what is not
-//! touched of it costs nothing.
+//! Cells of 8 bytes are looked up in a table by address. A cell that no thread has touched since the process became multi-threaded is taken
+//! without a lock: what happened to it before is ordered by the creation of the threads. A cell whose place is taken by another counts as
+//! news, so a small table costs time but never an order. The table is 16 MiB of address space; parts that are never touched cost nothing.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 

@@ -1,7 +1,7 @@
 //! Copies of what our views show: for a forked child, and where the program's memory moves.
 //!
-//! A view has the program's rights, and what nobody may read moves, too. It is read through a third mapping of the same pages: the view
-//! stays closed to other threads' calls meanwhile.
+//! A view has the program's access rights, and memory without read permission is moved, too. It is therefore
+//! read through a third mapping of the same pages; meanwhile the view stays closed to calls of other threads.
 
 use tracee::sys;
 

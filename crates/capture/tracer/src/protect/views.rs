@@ -1,10 +1,10 @@
-//! Memory with two views: the program's, whose pages are closed while recording, and ours, which never is. Ours has the rights that the
-//! program thinks it has: what the kernel, or one of our functions, does there for the program fails where it does natively.
+//! Memory with two views: the program's, whose pages are closed while recording, and ours, which
+//! is never closed. Ours has the rights that the program believes it has, so what the kernel or
+//! one of our functions does there for the program fails exactly where it would natively.
 //!
-//! The second view of address `a` is `a ^ VIEW`: one instruction, the same distance everywhere, so that what is contiguous
-//! for the program is contiguous for us. Private memory becomes shared memory of this process alone (the kernel can't show
-//! private pages twice); what that would change for the program - fork, MADV_DONTNEED, mremap - is done by hand here, in
-//! `fork_copy`, `view_copy` and in `syscall::memory`.
+//! The second view of address `a` is `a ^ VIEW`: one instruction, and the same distance everywhere, so memory that is contiguous for the
+//! program is contiguous for us. Private memory becomes shared memory of this process alone (the kernel can't show private pages twice).
+//! The visible effects of that - on fork, MADV_DONTNEED, mremap - are handled in `fork_copy`, `view_copy` and `syscall::memory`.
 
 use buffers::Record;
 use memref::{GapReason, RegionChange, RegionKind, VirtAddr};

@@ -1,4 +1,4 @@
-//! Functions of unmodified programs whose entry starts or stops recording: a trap in the place of their first byte.
+//! Functions of unmodified programs whose entry starts or stops recording: a trap replaces their first byte.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! Recording on and off.
+//! Switches recording on and off.
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Recording on and off: by the program, and at functions of unmodified ones.
+//! Switching recording on and off: by the program itself, and at functions of unmodified programs.
 
 pub(crate) mod breakpoint;
 pub(crate) mod control;

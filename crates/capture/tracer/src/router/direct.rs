@@ -1,13 +1,14 @@
 //! System calls of translated code that are made in the gate, without a signal.
 //!
-//! Most calls need nothing of what a signal brings: no context to change, no mask to set. Code in the cache leaves by the gate for
-//! each call ([`CallSite`]), and those are made here. All others, those of a child of vfork, and all calls while the thread is stepped, compared with stepping,
-//! or has signals waiting, are made by `dispatch` in the handler of SIGSYS. It is entered from here (`translate::raised`) or, where
-//! somebody steps, by the instruction that stands after the gate's way out, for which the kernel raises that signal.
+//! Most calls need nothing of what a signal provides: no context to change, no mask to set. Code in the cache leaves
+//! through the gate for each call ([`CallSite`]), and such calls are made here. The following are made by `dispatch`
+//! in the handler of SIGSYS: all other calls, those of a child of vfork, and all calls while the thread is stepped,
+//! is compared with stepping, or has pending signals. That handler is entered from here (`translate::raised`) or,
+//! while stepping, by the instruction after the gate's way out, for which the kernel raises that signal.
 //!
-//! The thread is `busy` meanwhile, so its signals are put off, and come in the gate as soon as the call is done: before the program's
-//! next instruction. The kernel's mask is the program's. A call that may wait looks once more for signals that were put off, at a
-//! place where a handler sees that it has not begun (`stubs::gate_wait`).
+//! The thread is `busy` meanwhile, so its signals are deferred and handled in the gate as soon as the call is
+//! done, before the program's next instruction. The kernel's mask is the program's. A call that may wait checks
+//! once more for deferred signals, at a place where a handler sees that it has not begun (`stubs::gate_wait`).
 
 use core::sync::atomic::Ordering;
 

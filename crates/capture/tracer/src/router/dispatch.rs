@@ -1,5 +1,5 @@
-//! The program's system calls: each that is not made in the gate (`direct`) comes here as SIGSYS, and is made for the program with
-//! pointers that the kernel can follow.
+//! The program's system calls: each one that is not made in the gate (`direct`) comes
+//! here as SIGSYS, and is made for the program with pointers that the kernel can follow.
 
 use core::sync::atomic::Ordering;
 

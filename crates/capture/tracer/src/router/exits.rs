@@ -1,4 +1,4 @@
-//! What happens where code leaves the cache by a branch: the gate calls this.
+//! Handles exits of code from the cache by a branch; the gate calls this.
 
 use core::ptr;
 

@@ -1,5 +1,5 @@
-//! Everything that brings the program to the tracer comes here: a signal, an exit of the code cache, a system call. This room says who
-//! handles it. Start with `signals`.
+//! The entry from the program into the tracer: every signal, exit of the code cache,
+//! and system call comes here. This room decides who handles it. Start with `signals`.
 
 mod direct;
 mod dispatch;

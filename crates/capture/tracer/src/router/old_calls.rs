@@ -1,8 +1,8 @@
-//! Calls by `int 0x80`: the numbers and structures of 32-bit programs.
+//! Calls by `int 0x80`, with the numbers and structures of 32-bit programs.
 //!
-//! They are made as they are, with pointers below 4 GiB that nobody translates, and nothing of what the kernel reads and writes is
-//! recorded: each is a gap. Those that would take the thread away from the tracer, or change memory without its knowledge, fail
-//! with ENOSYS, as on a kernel that is built without them.
+//! They are made as they are, with untranslated pointers below 4 GiB, and nothing that the kernel
+//! reads and writes is recorded: each is a gap. Calls that would take the thread away from the tracer,
+//! or change memory without its knowledge, fail with ENOSYS, as on a kernel built without them.
 
 use core::arch::global_asm;
 

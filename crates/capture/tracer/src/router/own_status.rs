@@ -1,5 +1,5 @@
-//! What `/proc/self/status` says of the program's signals, as it would natively: which it handles, ignores and blocks. The kernel knows what
-//! the tracer does with them; the numbers have a fixed width, so that those of the program take their place.
+//! Makes `/proc/self/status` show the program's signals as it would natively: which it handles, ignores and blocks. The kernel
+//! only knows what the tracer does with them. The numbers have a fixed width, so those of the program can replace them.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

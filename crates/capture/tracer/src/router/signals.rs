@@ -1,8 +1,8 @@
-//! Every signal of both tracers comes here, and this says who handles it.
+//! Receives every signal of both tracers, and decides who handles it.
 //!
-//! Faults of instructions and what the tracer lives on (SIGSEGV, SIGTRAP, SIGSYS) come to [`on_fault`]: those who may say that a
-//! signal is theirs are asked one after the other ([`claimants`]). All other signals that the program handles come to
-//! [`on_async`]. What is done for the program is done between the two ends of a [`NativeContext`].
+//! Faults of instructions and the tracer's own signals (SIGSEGV, SIGTRAP, SIGSYS) come to [`on_fault`],
+//! which asks each possible claimant in turn ([`claimants`]). All other signals that the program handles
+//! come to [`on_async`]. Work for the program is done between the two ends of a [`NativeContext`].
 
 use core::arch::global_asm;
 use core::mem::offset_of;

@@ -1,4 +1,4 @@
-//! The program's signal actions, and what the kernel is told in their place: every signal that the program handles comes to us.
+//! The program's signal actions, and what the kernel is told instead: every signal that the program handles comes to us.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Signal stacks: the program's own, as it sees it, and ours.
+//! Signal stacks: the program's own, as the program sees it, and ours.
 
 use tracee::frame::AltStack;
 use tracee::sys;

@@ -1,4 +1,4 @@
-//! The calling thread at work outside of handlers, with its signals put off meanwhile.
+//! Runs tracer code in the calling thread outside of handlers, deferring its signals meanwhile.
 
 use core::sync::atomic::Ordering;
 

@@ -1,7 +1,7 @@
-//! A process that a signal ends: what it was, where, and whether it may have been our doing.
+//! Deaths by signal: which signal ended the process, where, and whether it may have been our fault.
 //!
-//! The kernel ends a process without a word, so a thread tells what it knows before: of a fault that the program does not handle, and
-//! of a signal that it sends to itself (abort). Where the program might be alive without us, that is a gap.
+//! The kernel ends a process without notice, so a thread reports what it knows before: about a fault that the program does not
+//! handle, and about a signal that it sends to itself (abort). If the program might have survived without us, that is a gap.
 
 use core::ffi::c_long;
 use core::sync::atomic::Ordering;

@@ -1,11 +1,11 @@
-//! The program's signals, as it would see them without us.
+//! Delivers the program's signals as it would receive them without us.
 //!
-//! The kernel delivers every signal that the program handles to us, on our own stack. We build the program's frame by
-//! hand - on its stack or its signal stack, through the open view where that memory is closed - and return into its
-//! handler; its sigreturn comes back as a system call. So the program's handlers run as ordinary code of the program, may
-//! be interrupted, may leave by longjmp, and may use memory that is closed.
+//! The kernel delivers every signal that the program handles to us, on our own stack. We build the program's
+//! frame by hand, on its stack or its signal stack, through the open view where that memory is closed, and return
+//! into its handler; its sigreturn comes back as a system call. The program's handlers therefore run as ordinary
+//! code of the program: they may be interrupted, may leave by longjmp, and may use memory that is closed.
 //!
-//! SIGSEGV, SIGTRAP and SIGSYS are never really blocked; what the program thinks of them is in `ThreadSignals::virtual_mask`.
+//! SIGSEGV, SIGTRAP and SIGSYS are never actually blocked; the mask that the program set for them is in `ThreadSignals::virtual_mask`.
 
 use buffers::Record;
 use memref::{BlockFunction, BlockKind, VirtAddr};

@@ -1,4 +1,5 @@
-//! The program's signals: what waits, what is delivered, and what the kernel is told. Who handles a signal is `router`'s.
+//! The program's signals: which are pending, how they are delivered, and
+//! what the kernel is told. Who handles a signal is decided in `router`.
 
 pub(crate) mod actions;
 pub(crate) mod alt_stack;

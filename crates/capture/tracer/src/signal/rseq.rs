@@ -1,6 +1,6 @@
-//! Restartable sequences. The kernel would look for them at native addresses, and end a program whose sequences it finds on a
-//! closed page: a traced thread has none. Whoever registers an area is told what the kernel would say natively, but where it would take
-//! the area: there the call does not exist, as on kernels without it.
+//! Restartable sequences. The kernel would look for them at native addresses, and would end a program whose sequences it
+//! finds on a closed page, so a traced thread has none. A thread that registers an area gets the error that the kernel would
+//! give natively. Where the kernel would accept the area, the call fails as if it did not exist, as on kernels without it.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

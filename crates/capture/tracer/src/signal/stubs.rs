@@ -1,5 +1,5 @@
-//! Code that system calls are made from with the program's registers or its signal mask, and that handlers return through. Where a
-//! thread stands in it says how far the call is.
+//! Code from which system calls are made with the program's registers or its signal mask, and
+//! through which handlers return. A thread's position in it shows how far the call has come.
 
 use core::arch::global_asm;
 use core::sync::atomic::AtomicU64;

@@ -1,9 +1,9 @@
-//! Why a trap of an instruction came, where the kernel was not told.
+//! The reason for a trap of an instruction, where the kernel did not learn it.
 //!
-//! The processor says in DR6 that it was the trap flag. In a virtual machine that is lost now and then: the kernel finds the
-//! register empty, and takes the trap for that of an `int1`, the only other one that leaves nothing there. Whoever steps would
-//! miss a step. The instruction itself tells the two apart. It stands before the address where the program goes on, and on some
-//! virtual machines, which do not pass it, at that address.
+//! The processor reports in DR6 that the trap flag caused the trap. In a virtual machine this is sometimes lost: the
+//! kernel finds the register empty, and takes the trap for that of an `int1`, the only other one that leaves it
+//! empty. A stepper would then miss a step. The instruction itself tells the two apart: an `int1` is just before the
+//! address where the program continues, or, on some virtual machines, which do not advance past it, at that address.
 
 use tracee::frame::{SigInfo, UContext};
 

@@ -1,9 +1,9 @@
-//! Calls that wait, under signals that come faster than the program gets anywhere.
+//! Waiting calls, under signals that come faster than the program makes progress.
 //!
-//! Natively a call that is ready is made, whatever waits meanwhile: the kernel looks for signals only where it would have to wait. We
-//! can't let a signal come there and have the call made all the same, because the next one would come before the first instruction.
-//! So all are blocked for such a call, and a timer ends it after a moment if it does wait: with a signal that is never blocked, as the
-//! signals that came before would have ended it at once.
+//! Natively, a call that is ready is completed whatever signals are pending: the kernel checks for signals only where
+//! it would have to wait. We can't let a signal through there and still make the call, because the next signal would
+//! come before the first instruction. So all signals are blocked for such a call, and if it does wait, a timer ends
+//! it after a moment: with a signal that is never blocked, just as the earlier signals would have ended it at once.
 
 use tracee::frame::{SigInfo, UContext};
 use tracee::sys;

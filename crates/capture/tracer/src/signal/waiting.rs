@@ -1,5 +1,5 @@
-//! Signals that wait: put off, because they came at a moment at which the program can't be told, or kept, because the program
-//! blocks one that is never really blocked.
+//! Pending signals: deferred because they came when the program can't be told,
+//! or held because the program blocks a signal that is never actually blocked.
 
 use core::sync::atomic::Ordering;
 

@@ -1,10 +1,10 @@
-//! A process that is attached to while it runs, and left again. The recorder stops its threads and calls the functions here on
-//! them, on a stack that is kept for that (`buffers::attach`).
+//! Attaching to a running process, and detaching from it. The recorder stops its threads and
+//! calls the functions here on them, on a stack reserved for that purpose (`buffers::attach`).
 //!
-//! To attach, every thread gets a state of its own and goes on in the cache at the instruction where it was; one that waits
-//! in the kernel goes on waiting there, and comes when its system call is made again or the next one. To leave, every
-//! thread gets the registers that it would have natively: from its place in the cache, or from the handler in which it
-//! waits in a system call, which the kernel then makes again. Nothing of the tracer runs afterwards; the library stays.
+//! To attach, every thread gets a state of its own and continues in the cache at its current instruction. A thread that
+//! waits in the kernel keeps waiting there, and joins when its system call is restarted or at its next one. To detach, every
+//! thread gets the registers that it would have natively: from its place in the cache, or from the handler in which it waits
+//! in a system call, which the kernel then restarts. Nothing of the tracer runs afterwards; the library stays mapped.
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What the recorder reads of a process that it may attach to, without calling anything.
+//! What the recorder reads from a process that it may attach to, without calling any function.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! From the loader's call to the program's first instruction: connect, take over, follow what is mapped.
+//! From the loader's call to the program's first instruction: connects, takes over, and follows what is mapped.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::Ordering;

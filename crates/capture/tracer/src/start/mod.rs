@@ -1,4 +1,4 @@
-//! How the tracer begins in a process: in one that the loader starts, and in one that runs already. Start with `constructor`.
+//! How the tracer starts in a process: in one that the loader starts, and in one that is already running. Start with `constructor`.
 
 pub(crate) mod attach;
 pub(crate) mod attach_words;

@@ -1,4 +1,4 @@
-//! Threads that a call is about to create, until they come up.
+//! Threads that a call is about to create, until they start.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

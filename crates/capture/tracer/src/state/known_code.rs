@@ -1,5 +1,5 @@
-//! What a thread was told by the code cache last. It asks for the same few addresses again and again, and the cache has one lock for
-//! all threads.
+//! A thread's cache of answers from the code cache. The thread asks for the same few
+//! addresses again and again, and the code cache has only one lock for all threads.
 
 use code_cache::{Mode, changes};
 

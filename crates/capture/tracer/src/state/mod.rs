@@ -1,5 +1,5 @@
-//! What the tracer knows: once for the process, and once for each thread. What a thread is to another room is a type of its own
-//! here (`thread_signals`, `thread_translation`, ...); what is done with it is in that room.
+//! The tracer's state: of the process, and of each thread. What each room keeps of a thread is a separate
+//! type here (`thread_signals`, `thread_translation`, ...); the code that uses it is in that room.
 
 pub(crate) mod births;
 pub(crate) mod known_code;

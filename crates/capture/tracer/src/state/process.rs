@@ -1,4 +1,4 @@
-//! What the tracer knows of the process.
+//! The tracer's state of the process.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

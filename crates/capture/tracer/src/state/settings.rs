@@ -1,4 +1,4 @@
-//! What the recorder asked for.
+//! The settings that the recorder requested.
 
 use buffers::Config;
 

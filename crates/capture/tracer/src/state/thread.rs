@@ -1,4 +1,4 @@
-//! What the tracer knows of a thread.
+//! The tracer's state of a thread.
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};

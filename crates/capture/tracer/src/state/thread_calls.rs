@@ -1,4 +1,4 @@
-//! What a thread has begun of calls that are one event. Types alone.
+//! What a thread has begun of calls that are recorded as one event. Types only.
 
 /// A routine that runs once, and what it is for.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! What a thread does under page protection. Types alone.
+//! A thread's state under page protection. Types only.
 
 /// An instruction that runs with memory open, under the trap flag.
 #[derive(Clone, Copy)]

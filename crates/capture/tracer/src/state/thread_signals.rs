@@ -1,4 +1,4 @@
-//! What signals are to a thread. Types alone.
+//! A thread's state regarding signals. Types only.
 
 use core::sync::atomic::AtomicU64;
 

@@ -1,4 +1,4 @@
-//! What a thread does in a system call that it makes for the program. Types alone.
+//! A thread's state during a system call that it makes for the program. Types only.
 
 use core::sync::atomic::AtomicPtr;
 

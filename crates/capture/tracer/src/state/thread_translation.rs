@@ -1,4 +1,4 @@
-//! What a thread is in the code cache. Types alone: what is done with them is in room `translate`.
+//! A thread's state in the code cache. Types only: the code that uses them is in room `translate`.
 
 use buffers::flow::Live;
 use memref::{AllocationFunction, AllocationKind, BlockKind, SyncFunction, SyncKind};

@@ -1,4 +1,4 @@
-//! What a thread is about to do to what is watched. Types alone.
+//! What a thread is about to do to watched bytes. Types only.
 
 use crate::state::touched::Touched;
 

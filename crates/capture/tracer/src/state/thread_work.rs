@@ -1,4 +1,4 @@
-//! What the translator does in a thread, where it does so often: a word that all threads write would cost more than the rest of it.
+//! Per-thread counts of the translator's most frequent work: a word that all threads write would cost more than the rest of that work.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! What an instruction or a block operation touches of what is watched. Types alone: `watch::hits` fills them.
+//! The watched bytes that an instruction or a block operation touches. Types only: `watch::hits` fills them.
 
 use core::mem::MaybeUninit;
 

@@ -1,4 +1,4 @@
-//! What is verified of a thread: the accesses that the oracle saw, until they are told.
+//! A thread's verification window: the accesses that the oracle saw, until they are reported.
 
 use memref::AccessKind;
 use tracee::sys;

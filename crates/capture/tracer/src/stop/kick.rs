@@ -1,4 +1,4 @@
-//! Kicks: a thread interrupts another one wherever it is, so that it goes on in code of another kind, or waits to be left.
+//! Kicks: a thread interrupts another one wherever it is, so that it continues in code of another kind, or waits to be detached from.
 
 use core::sync::atomic::{Ordering, fence};
 

@@ -1,4 +1,4 @@
-//! Threads that one of them stops: by a kick wherever it is, or where its own state is known, to be left.
+//! Stopping of threads by one of them: by a kick wherever they are, or, before detaching, where their native state is known.
 
 pub(crate) mod kick;
 pub(crate) mod park;

@@ -1,4 +1,4 @@
-//! Threads that wait where their own state is known, while the process is about to be left.
+//! Parks threads where their native state is known, before the tracer detaches from the process.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,4 +1,4 @@
-//! One system call of the program, and what is recorded of it.
+//! One system call of the program, and how it is recorded.
 
 use core::mem::offset_of;
 

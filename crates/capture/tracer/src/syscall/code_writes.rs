@@ -1,5 +1,5 @@
 //! Code that the program writes by system calls: into a file, or a memory file, that it executes through a shared mapping, and into its own
-//! memory through `/proc/self/mem`. No mapping's rights keep the kernel from that, so the call is looked at once it was made.
+//! memory through `/proc/self/mem`. The rights of a mapping do not keep the kernel from writing, so the call is examined after it was made.
 
 use core::fmt::Write;
 

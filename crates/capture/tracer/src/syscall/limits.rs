@@ -1,9 +1,9 @@
-//! Limits that a translated program sets for its own memory: on address space (RLIMIT_AS), on data (RLIMIT_DATA), and on new rights to
-//! execute (PR_SET_MDWE).
+//! Limits that a translated program sets for its own memory: on address space
+//! (RLIMIT_AS), on data (RLIMIT_DATA), and on new executable mappings (PR_SET_MDWE).
 //!
-//! The kernel would count the tracer's memory too, and forbid the code cache to grow. So it is not told: the program's calls are
-//! answered here, and what it maps is measured against its own limits, without the tracer's memory. The next program is told by a
-//! variable, or, where it is not traced, by the kernel. Stacks that grow are not measured.
+//! The kernel would count the tracer's memory too, and keep the code cache from growing. It is therefore not told: the program's
+//! calls are answered here, and its mappings are measured against its own limits, without the tracer's memory. The next program
+//! gets the limits through a variable, or, if it is not traced, through the kernel. The growth of stacks is not measured.
 
 use core::ffi::CStr;
 use core::fmt::Write;

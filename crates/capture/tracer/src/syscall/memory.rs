@@ -1,4 +1,4 @@
-//! The calls that change the address space.
+//! System calls that change the address space.
 
 use memref::{AllocationFunction, AllocationKind, GapReason, RegionChange, RegionKind};
 use tracee::sys;

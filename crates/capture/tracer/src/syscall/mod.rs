@@ -1,5 +1,5 @@
-//! The program's system calls: which arguments are pointers, what is recorded of each, and what changes memory and limits. Who makes a
-//! call is `router`'s. Start with `table`.
+//! The program's system calls: which arguments are pointers, what is recorded of each call, and
+//! which calls change memory and limits. `router` decides who makes a call. Start with `table`.
 
 pub(crate) mod call;
 pub(crate) mod code_writes;

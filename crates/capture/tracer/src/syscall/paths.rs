@@ -1,4 +1,4 @@
-//! Paths: of descriptors, and of the program itself where the kernel would name another one.
+//! The paths of descriptors, and the path of the program itself where the kernel would name another one.
 
 use core::ffi::CStr;
 use core::fmt::Write;

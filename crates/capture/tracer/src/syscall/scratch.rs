@@ -1,4 +1,4 @@
-//! Copies of structures that hold pointers, for the time of one call.
+//! Copies of structures that contain pointers, for the duration of one call.
 
 use core::mem::offset_of;
 

@@ -1,8 +1,8 @@
-//! Which arguments of a system call are pointers, and to what.
+//! Which arguments of a system call are pointers, and what they point to.
 //!
-//! The kernel can't read or write closed pages, so every pointer into a page with a second view is replaced by its view.
-//! What the kernel then reads and writes is recorded: as a fetch (it reads) or a fill (it writes). A call that is not in
-//! the table has all its arguments taken for pointers where they point into viewed memory, and nothing is recorded.
+//! The kernel can't read or write closed pages, so every pointer into a page with a second view is redirected to that view.
+//! What the kernel then reads and writes is recorded: as a fetch (it reads) or a fill (it writes). For a call that is not in
+//! the table, every argument that points into memory with a second view is treated as a pointer, and nothing is recorded.
 
 use libc::c_long;
 use tracee::frame::SigInfo;

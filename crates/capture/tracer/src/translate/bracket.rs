@@ -1,5 +1,5 @@
-//! The bracket around what a handler does for the program: inside, the context is the program's own; at its end the program
-//! goes on in the cache. For a program that is not translated it changes nothing.
+//! The bracket around what a handler does for the program: inside, the context is the program's own; at
+//! its end, the program continues in the cache. For a program that is not translated it changes nothing.
 
 use tracee::frame::UContext;
 

@@ -1,4 +1,4 @@
-//! The end of a buffer: the next one, with what is written of the present block.
+//! The end of a buffer: switches to the next one, carrying over what is already written of the current block.
 
 use core::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! What changes code: the program's writes, and its mappings. Code that was translated from there is forgotten.
+//! Changes of code: by the program's writes, and by its mappings. The affected translated code is forgotten.
 
 use code_cache::Place;
 

@@ -1,7 +1,7 @@
 //! The context switch between the code cache and the program's own state.
 //!
-//! Every handler does the same: it finds the program's own state ([`enter`]), does what has to be done, and goes back to the
-//! cache at the address that has become the next one ([`leave`]).
+//! Every handler follows the same pattern: it restores the program's own state ([`enter`]), does
+//! its work, and returns to the cache at the address where the program now continues ([`leave`]).
 
 use core::sync::atomic::Ordering;
 

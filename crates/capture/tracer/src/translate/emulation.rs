@@ -1,4 +1,4 @@
-//! Instructions that the cache does not execute: the engine of `x86` does, and what they access is recorded here.
+//! Instructions that the cache does not execute: the engine of `x86` executes them, and their accesses are recorded here.
 
 use buffers::Record;
 use code_cache::{FS_SPILL, Mode};

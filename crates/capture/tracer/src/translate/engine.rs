@@ -1,5 +1,5 @@
-//! The code cache of this process, and what it asks of the process while it translates: to read code, to know where code is left,
-//! to hand definitions of blocks to the recorder.
+//! The code cache of this process, and what it needs from the process while it translates:
+//! reading code, learning where code is left, and passing definitions of blocks to the recorder.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Calls of the functions whose place ours take, by translated code: what is told when they begin, and when they return.
+//! Calls of the replaced functions by translated code: what is reported when they begin, and when they return.
 
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;

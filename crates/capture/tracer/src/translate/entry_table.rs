@@ -1,4 +1,4 @@
-//! The functions whose place ours take, as translated code sees them: where they are, and what a call of one means.
+//! The replaced functions as translated code sees them: where they are, and what a call of one means.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;

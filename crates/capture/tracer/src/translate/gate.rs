@@ -1,7 +1,7 @@
 //! The gate: where the program's code leaves the cache by a branch, and comes back.
 //!
-//! It changes to the thread's signal stack, keeps the program's registers there in the order of a signal's context, and calls
-//! `memtap_on_exit` (see `router::exits`), which says where to go on.
+//! It switches to the thread's signal stack, saves the program's registers there in the order of a
+//! signal's context, and calls `memtap_on_exit` (see `router::exits`), which decides where to continue.
 
 use buffers::flow::{IN_GATE_AT, Live, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT};
 use core::mem::offset_of;

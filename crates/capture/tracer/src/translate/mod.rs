@@ -1,14 +1,14 @@
-//! Translated programs: what stands between the code cache of crate `code_cache` and this process.
+//! Translated programs: the layer between the code cache of crate `code_cache` and this process.
 //!
-//! The program runs in the cache. Ways out of it are the gate - a branch to code that does not exist yet, a call of one of our
-//! functions, a system call, an instruction that the tracer executes - and signals: a fault, the program's own, the end of a buffer.
-//! What the gate does not do itself (most system calls, `router::direct`) it leaves to the handler of a signal, which it enters
-//! without one (`raised`). Every handler does the same: it finds the program's own state, does what the other rooms do for native
-//! programs, and goes back to the cache at the address that has become the next one. So a program that is translated and one that
-//! is not take the same paths through system calls, signals, threads and forks.
+//! The program runs in the cache. It leaves the cache through the gate (for a branch to code that does not exist yet, a call
+//! of one of our functions, a system call, an instruction that the tracer executes) or by a signal (a fault, the program's
+//! own, the end of a buffer). What the gate does not do itself (most system calls, `router::direct`) it leaves to the handler
+//! of a signal, which it enters without a signal (`raised`). Every handler follows the same pattern: it restores the program's
+//! own state, does what the other rooms do for native programs, and returns to the cache at the address where the program now
+//! continues. Translated and native programs therefore take the same paths through system calls, signals, threads and forks.
 //!
-//! malloc and its relatives are one event each here as well: while one runs, the thread is in code that does not record,
-//! and its return leaves the cache.
+//! malloc and its relatives are one event each here as well: while one of them runs,
+//! the thread is in code that does not record, and its return leaves the cache.
 //!
 //! Start with `context`.
 

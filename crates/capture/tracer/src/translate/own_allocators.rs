@@ -1,5 +1,5 @@
-//! The functions of allocators that a program brings itself: linked into it, or as a library in the C library's place. They are found in the
-//! file's symbol tables, once, before the program's first instruction.
+//! The allocator functions that a program brings itself: linked into it, or as a library that replaces the
+//! C library's. They are found in the file's symbol tables, once, before the program's first instruction.
 
 use elf::function_symbols;
 use memref::AllocationFunction;

@@ -1,4 +1,4 @@
-//! Translation of a process: how it is prepared, and how it ends.
+//! Translation of a process: how it is set up, and how it ends.
 
 use core::sync::atomic::Ordering;
 

@@ -1,12 +1,12 @@
-//! Handlers that are entered from the gate, without a signal.
+//! Signal handlers that are entered from the gate, without a signal.
 //!
-//! Where the cache is left for something that needs the whole state of the processor, or changes what a signal's context holds (the
-//! mask, the vector registers, where the program goes on), the handler of that signal is called with a frame of our own making. It
-//! is as the kernel writes it, on the same stack, and the thread goes on through the same return from a signal. So handlers know no
-//! difference, but nobody has sent a signal: that costs a third, and a debugger sees no stop.
+//! Some exits of the cache need the whole state of the processor, or change what a signal's context holds (the mask, the
+//! vector registers, where the program continues). For these, the gate calls the handler of the signal with a frame that we
+//! build. The frame is as the kernel writes it, on the same stack, and the thread continues through the same return from a
+//! signal. Handlers see no difference, but no signal is sent: this costs a third as much, and a debugger sees no stop.
 //!
-//! What the kernel keeps of vector registers, and how long that is, is learned from the first frame that the kernel itself
-//! writes. Until then, and where a thread uses more than that (tiles of matrices), signals do it.
+//! Which vector registers the kernel saves, and how long that state is, is learned from the first frame that the kernel
+//! itself writes. Until then, and where a thread uses more than that (tiles of matrices), real signals are used.
 
 use core::arch::asm;
 use core::mem::MaybeUninit;

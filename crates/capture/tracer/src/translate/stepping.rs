@@ -1,4 +1,4 @@
-//! Steps: a thread runs to the next instruction of the program under the trap flag, with signals waiting.
+//! Single-stepping: a thread with pending signals runs to the next instruction of the program under the trap flag.
 
 use core::ffi::c_long;
 

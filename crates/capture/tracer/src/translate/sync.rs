@@ -1,8 +1,8 @@
 //! Synchronisation of translated programs: the events of `calls::synchronisation`, where the real functions run in the cache.
 //!
-//! A call of one of them leaves the cache, tells what it releases, and goes on in the real function; its return leaves the
-//! cache as well and tells what it acquired. Functions that the program hands over to be run - bodies of OpenMP's regions
-//! and tasks, routines of pthread_once - are noted: a branch to one leaves the cache, too.
+//! A call of one of them leaves the cache, reports what it releases, and continues in the real function. Its return
+//! leaves the cache as well and reports what it acquired. Functions that the program passes in to be run - bodies
+//! of OpenMP's regions and tasks, routines of pthread_once - are noted: a branch to one leaves the cache, too.
 
 use core::ffi::CStr;
 

@@ -1,5 +1,5 @@
-//! Threads of a translated program: how they get their words in shared memory, which their code reaches by gs, and how they are
-//! let go.
+//! Threads of a translated program: how they get their words in shared
+//! memory, which their code reaches through gs, and how they are released.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

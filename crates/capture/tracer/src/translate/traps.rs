@@ -1,4 +1,4 @@
-//! Traps and faults of translated code: of the cache, of steps, of kicks, and of writes to code.
+//! Traps and faults of translated code: from the cache, steps, kicks, and writes to code.
 
 use code_cache::Trap;
 use tracee::frame::{SigInfo, UContext};

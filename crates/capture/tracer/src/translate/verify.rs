@@ -1,21 +1,21 @@
-//! The oracle: windows in which a thread's translated code is stepped, an instruction at a time.
+//! The oracle: windows in which a thread's translated code is single-stepped.
 //!
-//! A program can't be executed twice, so both answers come from one execution. The thread runs in the cache, under the
-//! trap flag. Before each of the program's instructions the handler asks the oracle of `x86` what that instruction
-//! accesses, with the registers, masks and vectors that the processor then has. What it says is kept aside, and written
-//! after what the block's own recording code wrote of the same stretch; the recorder expands that as always and compares
-//! the two: instruction, address, size, kind, order, and the number of instructions before it.
+//! A program can't be executed twice, so both answers come from one execution. The thread runs in the cache, under
+//! the trap flag. Before each of the program's instructions, the handler asks the oracle of `x86` what that
+//! instruction accesses, given the current registers, masks and vectors of the processor. The answers are set aside,
+//! and written after what the block's own recording code wrote for the same stretch. The recorder expands the latter
+//! as always and compares the two: instruction, address, size, kind, order, and the number of instructions before it.
 //!
 //! Where bytes are recorded they are compared, too. Those of a load are read before the instruction, which may overwrite
-//! them; those of a store or modify after it. The recording code has read them a few steps earlier or later, so they are
+//! them; those of a store or modify after it. The recording code reads them a few steps earlier or later, so they are
 //! left out where memory may change between the two: where the process has, or had, other threads, and in shared memory.
 //!
-//! A stretch begins at a block's start and ends wherever the cache is left: at its gate, in a system call, for a signal, at
-//! a fault ([`closed`]). A window is as many stretches as its instructions need. Windows begin with a thread, and then with
-//! some of its buffers: those numbered by powers of two, so that short runs have several, and every 512th.
+//! A stretch begins at the start of a block and ends wherever the cache is left: at its gate, in a system call, for a
+//! signal, at a fault ([`closed`]). A window is as many stretches as its instructions need. Windows begin with a thread, and
+//! then with some of its buffers: those whose numbers are powers of two, so that short runs have several, and every 512th.
 //!
-//! The program does not see the trap flag: `pushf` stores it, and it is taken out of the program's memory before the next
-//! instruction; system calls and signals find contexts without it. A program that steps itself is left alone.
+//! The program does not see the trap flag. `pushf` stores it, and it is removed from the program's memory before the
+//! next instruction; system calls and signals get contexts without it. A program that steps itself is left alone.
 
 use buffers::Record;
 use buffers::flow::Live;

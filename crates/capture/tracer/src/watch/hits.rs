@@ -1,5 +1,5 @@
-//! Hits of watchpoints: what of an access is watched is noted before it is made, and told when it was, with what the bytes held
-//! before and after and the stack that led there.
+//! Hits of watchpoints: the watched bytes of an access are noted before it is made. The hit is reported
+//! after the access, with the content of the bytes before and after and the stack that led there.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

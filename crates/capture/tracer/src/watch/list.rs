@@ -1,4 +1,4 @@
-//! The watched bytes of a process, in the order of their addresses.
+//! The watched bytes of a process, sorted by address.
 
 use core::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! Where a module's thread-local variables are.
+//! The places of a module's thread-local variables.
 
 use core::ffi::{c_int, c_void};
 

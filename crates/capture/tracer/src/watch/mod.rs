@@ -1,4 +1,4 @@
-//! Watchpoints, and the stacks that are told of their hits. Start with `watchpoints`.
+//! Watchpoints, and the stacks that are reported with their hits. Start with `watchpoints`.
 
 pub(crate) mod hits;
 pub(crate) mod list;

@@ -1,7 +1,7 @@
 //! The stack of a thread of the program: the functions that led to an instruction, as addresses.
 //!
-//! The modules' own tables say how (crate `unwind`); which module an instruction is in is looked up in the list of mappings
-//! once for each module, and forgotten when something is unmapped.
+//! The modules' own unwind tables are used (crate `unwind`). The module of an instruction is looked
+//! up in the list of mappings once for each module, and forgotten when something is unmapped.
 
 use core::mem::offset_of;
 

@@ -1,11 +1,11 @@
-//! Live watchpoints: only pages that hold one are closed, or, where the program is translated, only accesses to marked lines
-//! leave the cache; and an access there becomes a record only where it touches watched bytes, with what they held before and
-//! after and the stack that led there.
+//! Live watchpoints. Only pages that hold one are closed, or, where the program is translated,
+//! only accesses to marked lines leave the cache. An access there becomes a record only if it
+//! touches watched bytes, with their content before and after and the stack that led there.
 //!
-//! The recorder leaves a list of what is wanted in a file: addresses, addresses of the program's own module, and blocks by
-//! the function that allocates them, which become addresses when they are allocated. Whoever is about to access memory
-//! notes what of it is watched (`state::touched`), and tells when it is done. A hit is a record that the recorder reads at once.
-//! Where the program is to stop at a hit, it stops itself right after it, and goes on when somebody continues it.
+//! The recorder leaves a list of what is watched in a file: addresses, addresses of the program's own module, and blocks by the
+//! function that allocates them, which become addresses when they are allocated. Code that is about to access memory notes which
+//! watched bytes it touches (`state::touched`), and reports them when it is done. A hit is a record that the recorder reads at
+//! once. If the program is to stop at a hit, it stops itself right after it, and resumes when it is continued from outside.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! Blocks that record the bytes of accesses or orders around them, and blocks whose accesses are checked.
+//! Tests of blocks that record the bytes of accesses or orders around them, and of blocks whose accesses are checked.
 
 use super::*;
 

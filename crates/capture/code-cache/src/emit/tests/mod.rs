@@ -1,7 +1,7 @@
-//! Every form of block that is emitted, decoded and compared with what was meant, instruction by instruction.
+//! Emits every form of block, decodes it and compares it with the expectation, instruction by instruction.
 //!
-//! Expectations leave out what all blocks have: the entry before the code, and the exit stubs after it, which are compared with what
-//! a stub is ([`without_stubs`]).
+//! Expectations leave out what all blocks share: the entry before the code, and the
+//! exit stubs after it, which are compared with the form of a stub ([`without_stubs`]).
 
 mod accesses;
 
