@@ -1,8 +1,8 @@
-//! `cargo xtask bench store`: what each encoder makes of accesses, in one table.
+//! `cargo xtask bench store`: compares encoders on accesses, in one table.
 //!
-//! Inputs are files of 32-byte entries (`memtap dump --format entries64`). Segments are coded independently, in memory, by one
-//! thread whose CPU time counts; every segment is decoded again and compared. A second stage (zstd) and the frames' checksums
-//! are in the figures.
+//! Inputs are files of 32-byte entries (`memtap dump --format entries64`). Segments are coded
+//! independently, in memory, by one thread whose CPU time is measured; every segment is decoded again
+//! and compared. The second stage (zstd) and the frames' checksums are included in the figures.
 //!
 //! `cargo xtask bench store [--segment ENTRIES] [--limit ENTRIES] [--rounds N] [--slow] FILE...`
 

@@ -1,4 +1,4 @@
-//! How many accesses of each kind a frame has, for its header (docs/format.md, *Frame*).
+//! The number of accesses of each kind in a frame, for its header (docs/format.md, *Frame*).
 
 use memref::AccessKind;
 

@@ -1,4 +1,4 @@
-//! Smallest and largest: what a frame header says about its entries, so that a filter can skip the frame.
+//! Bounds: the smallest and largest values in a frame header, so that a filter can skip the frame.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Control flow: which basic blocks a thread entered, and what they are (docs/format.md, *Control flow*). Machines have it, and
-//! translated programs that were recorded with `--flow full`.
+//! Control flow: which basic blocks a thread entered, and their definitions (docs/format.md, *Control
+//! flow*). It is recorded for machines, and for translated programs with `--flow full`.
 
 use memref::VirtAddr;
 

@@ -1,4 +1,4 @@
-//! Directories and the end: how a reader finds every frame without scanning (docs/format.md, *Directory*, *End*).
+//! Directories and the end of a trace: how a reader finds every frame without scanning (docs/format.md, *Directory*, *End*).
 
 use crate::{
     EndReason,

@@ -1,4 +1,4 @@
-//! Why a trace ends where it ends.
+//! Why a trace ends.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! What a stream's entries look like: their size and their fields (docs/format.md, *Stream description*). Which types memtap
-//! itself writes is said in `stream_kind.rs`.
+//! The format of a stream's entries: their size and their fields (docs/format.md, *Stream
+//! description*). The types that memtap itself writes are in `stream_kind.rs`.
 
 use crate::Guid;
 

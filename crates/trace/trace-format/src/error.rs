@@ -1,4 +1,4 @@
-//! What can go wrong, each with one line that says where and what to do.
+//! Errors: each is one line that says what failed, where, and what to do.
 
 use std::{io, path::PathBuf};
 

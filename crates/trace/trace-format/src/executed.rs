@@ -1,4 +1,4 @@
-//! A frame of accesses as the executions of blocks that made them: for counting what many accesses have in common at once.
+//! A frame of accesses as the executions of blocks that made them, for counting what many accesses have in common in one step.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

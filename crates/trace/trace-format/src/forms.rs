@@ -1,4 +1,4 @@
-//! Forms that others write accesses in. All but [`Form::Entries64`] lose the instruction and the time.
+//! Access formats of other tools. All except [`Form::Entries64`] lose the instruction and the time.
 
 use std::io::Write;
 

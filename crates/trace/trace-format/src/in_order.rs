@@ -1,4 +1,4 @@
-//! Work on several threads whose results are taken in order.
+//! Work on several threads whose results are consumed in order.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

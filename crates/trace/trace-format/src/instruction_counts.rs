@@ -1,7 +1,7 @@
-//! Accesses by instruction, without their addresses and their order: what tables of functions and threads are made of.
+//! Accesses by instruction, without their addresses and their order: the basis of tables of functions and threads.
 //!
-//! A frame of block executions is counted execution by execution, not access by access, which is much faster than expanding it; see
-//! `encoder::blocks`. Frames are counted on several threads, since nothing depends on their order.
+//! A frame of block executions is counted execution by execution, not access by access, which is much faster than
+//! expanding it; see `encoder::blocks`. Frames are counted on several threads, since nothing depends on their order.
 
 use memref::ThreadId;
 

@@ -1,4 +1,4 @@
-//! Counts by instruction, without addresses and order: what a frame is counted into.
+//! Counts by instruction, without addresses and order: the table into which a frame is counted.
 
 use std::collections::HashMap;
 

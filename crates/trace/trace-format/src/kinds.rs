@@ -1,4 +1,4 @@
-//! Sets of event kinds: what a frame holds, and what a filter asks for (docs/format.md, *Kind bits*).
+//! Sets of event kinds: what a frame contains, and what a filter selects (docs/format.md, *Kind bits*).
 
 use std::ops::BitOr;
 

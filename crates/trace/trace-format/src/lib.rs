@@ -1,11 +1,11 @@
 //! The trace file: what a recorder writes while a program runs, and what every analysis reads.
 //!
-//! The bytes are specified in docs/format.md; the organisation follows Simutrace, sections 2.2 to 3.2: streams of one entry
-//! type, cut into segments that are encoded alone and appended as checksummed frames, and directories that repeat the frame
-//! headers. A file is only ever appended to, so whatever was written before a crash is readable after it.
+//! The bytes are specified in docs/format.md. The organisation follows Simutrace, sections 2.2 to 3.2: streams of one
+//! entry type, cut into segments that are encoded independently and appended as checksummed frames, and directories that
+//! repeat the frame headers. A file is only ever appended to, so everything written before a crash is readable after it.
 //!
-//! Writing starts with [`TraceWriter`], reading with [`Trace`]. Both work *shard* by shard: a shard is one thread's
-//! ordered events. The crate deliberately knows nothing of tracers, sockets, symbols or reports.
+//! Writing starts with [`TraceWriter`], reading with [`Trace`]. Both work *shard* by shard: a shard is one
+//! thread's ordered events. The crate deliberately knows nothing of tracers, sockets, symbols or reports.
 //!
 //! ```
 //! use memref::{Access, AccessKind, VirtAddr};

@@ -1,9 +1,9 @@
-//! The streams that a whole machine's trace has beside its accesses (docs/format.md, *Machines*).
+//! The streams that the trace of a whole machine has in addition to its accesses (docs/format.md, *Machines*).
 //!
-//! The accesses of each vCPU are those of a thread. Their virtual addresses become physical ones through `pages`, which
-//! says for the first access of a frame to a page, and whenever a page has moved, where it lies. The accesses carry the
-//! bytes that stores wrote, where that was asked for. `found` holds what was in memory without an instruction having written it.
-//! Here are the bytes of their entries; which streams there are says [`crate::StreamKind`].
+//! The accesses of each vCPU are those of a thread. `pages` maps their virtual addresses to physical ones: it
+//! gives the place of a page for the first access of a frame to it, and whenever the page has moved. The
+//! accesses carry the bytes that stores wrote, if that was requested. `found` holds changes of memory that no
+//! instruction wrote. This module has the bytes of the entries; the streams are listed in [`crate::StreamKind`].
 
 use memref::VirtAddr;
 

@@ -1,4 +1,4 @@
-//! What a session consists of, with names as strings: processes, threads, modules, counters, values.
+//! The contents of a session, with names as strings: processes, threads, modules, counters, values.
 
 use memref::{Access, Order, ProcessId, ThreadId, VirtAddr};
 

@@ -1,7 +1,7 @@
-//! Stores that Simutrace 3 wrote: their memory streams, decoded by the same predictors as the encoder `vpc`.
+//! Stores written by Simutrace 3: their memory streams, decoded with the same predictors as in the encoder `vpc`.
 //!
-//! Only what memtap imports is read: memory streams of 32 and 64 bits, with and without data. A store's payloads carry no
-//! checksums, so damage shows where a column does not decode, or not at all.
+//! Only what memtap imports is read: memory streams of 32 and 64 bits, with and without data. A store's
+//! payloads carry no checksums, so damage is noticed only where a column does not decode, or not at all.
 
 use std::{
     collections::BTreeMap,

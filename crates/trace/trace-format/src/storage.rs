@@ -1,4 +1,4 @@
-//! What a trace is written to and read from. Traits, so that tests can make any operation fail.
+//! The storage to which a trace is written and from which it is read. These are traits, so that tests can make any operation fail.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! Streams: what their entries are, and whose (docs/format.md, *Stream description*).
+//! Streams: the type of their entries, and whose they are (docs/format.md, *Stream description*).
 
 use memref::{ProcessId, ThreadId};
 

@@ -1,8 +1,8 @@
-//! The streams that memtap writes itself: the table of their types, names, sizes and fields (docs/format.md, *Entry types*).
+//! The streams that memtap itself writes: a table of their types, names, sizes and fields (docs/format.md, *Entry types*).
 //!
-//! A stream is found by its kind, which follows from the GUID of its entries' type; names are for people. A row here is all
-//! that a new kind needs, beside the bytes of its entries: in `entry` where [`crate::Shard`] merges them or the session's
-//! tables hold them, and in `machine.rs` or `control_flow.rs` where they are read frame by frame ([`crate::TypedCursor`]).
+//! A stream is found by its kind, which is determined by the GUID of its entry type; names are for people. A new kind needs
+//! only a row here and the bytes of its entries. These are in `entry` if [`crate::Shard`] merges them or they belong to the
+//! session's tables, and in `machine.rs` or `control_flow.rs` if they are read frame by frame ([`crate::TypedCursor`]).
 
 use crate::{
     EntryType, Field,

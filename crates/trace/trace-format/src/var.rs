@@ -1,4 +1,4 @@
-//! Variable-sized data in blocks of one size (Simutrace, section 2.2, figure 5; docs/format.md, *Variable-sized data*).
+//! Variable-sized data in fixed-size blocks (Simutrace, section 2.2, figure 5; docs/format.md, *Variable-sized data*).
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 64;

@@ -1,4 +1,4 @@
-//! Accesses by kind, from the headers of frames or, in files of earlier versions, from the frames themselves.
+//! Accesses by kind, from frame headers or, in files of earlier versions, from the frames themselves.
 
 mod common;
 

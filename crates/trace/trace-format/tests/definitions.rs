@@ -1,4 +1,4 @@
-//! Frames of executions whose blocks are defined in frames of their own (docs/format.md, *Block definitions*).
+//! Frames of executions whose blocks are defined in separate frames (docs/format.md, *Block definitions*).
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Every write, truncation, sync and read fails once, or from then on: nothing panics, nothing wrong is read, nothing is
-//! lost silently.
+//! Makes every write, truncation, sync and read fail, once or from then on:
+//! nothing panics, nothing wrong is read, and nothing is lost silently.
 
 mod common;
 

@@ -1,7 +1,7 @@
-//! Files of all versions of the format, which must stay readable (docs/format.md, *Versions*): by this crate, and by a reader in
-//! another language, `reader.py`.
+//! Files of all versions of the format, which must stay readable (docs/format.md, *Versions*):
+//! by this crate, and by a reader in another language, `reader.py`.
 //!
-//! `MEMTAP_BLESS=1` writes the files of the present version anew; those of earlier ones can't be made any more.
+//! `MEMTAP_BLESS=1` rewrites the files of the current version; those of earlier versions can no longer be generated.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What an independent reader in Python, written by docs/format.md, makes of traces.
+//! Compares an independent reader in Python, written from docs/format.md, with this crate.
 
 use std::{path::Path, process::Command};
 

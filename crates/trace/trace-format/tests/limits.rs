@@ -1,4 +1,4 @@
-//! What a file claims is compared with what reading may cost, before memory is taken for it.
+//! The claims of a file are compared with the limits for reading before memory is allocated for them.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Reading a trace while it is written, and streams of any type.
+//! Reading a trace while it is being written, and streams of any type.
 
 use memref::{Access, AccessKind, VirtAddr};
 use trace_format::{

@@ -1,4 +1,4 @@
-//! The page index: what it answers is what a full scan says, whatever the accesses are; what is stale or damaged is not believed.
+//! The page index gives the same answers as a full scan, for any accesses; a stale or damaged index is rejected.
 
 mod common;
 

@@ -1,5 +1,4 @@
-//! Whatever happens to the file or to the recorder, what was flushed is read back, nothing wrong is read, and what is
-//! missing is named.
+//! Whatever happens to the file or to the recorder, everything flushed is read back, nothing wrong is read, and what is missing is named.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What is written is read back, by any cursor.
+//! Whatever is written is read back, by any cursor.
 
 mod common;
 

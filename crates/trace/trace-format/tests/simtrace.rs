@@ -1,4 +1,4 @@
-//! A store that Simutrace 3.2.2 wrote, against the entries that were written into it; and the encoder `vpc` on its types.
+//! A store written by Simutrace 3.2.2, compared with the entries that were written into it; and the encoder `vpc` on its types.
 
 use std::path::{Path, PathBuf};
 

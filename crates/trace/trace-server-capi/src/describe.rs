@@ -1,4 +1,4 @@
-//! What a stream holds, as it was announced.
+//! What a stream contains, as it was declared.
 
 use std::ffi::{CString, c_char, c_int};
 

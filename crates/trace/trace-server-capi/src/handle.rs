@@ -1,4 +1,4 @@
-//! What the caller's pointers point to.
+//! The objects behind the caller's pointers.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;

@@ -1,14 +1,15 @@
-//! `libmemtap.so`: the trace store's client library as C calls it (`include/memtap_client.h`, which is its documentation).
+//! `libmemtap.so`: the trace store's client library for C. Its documentation is the header, `include/memtap_client.h`.
 //!
-//! Only this: pointers are checked for null, text for UTF-8, and each call becomes one of `trace_server::Client`. Errors
-//! are numbers, and a text that the thread keeps.
+//! It only does this: pointers are checked for null, text is checked for UTF-8, and each call
+//! becomes one of `trace_server::Client`. Errors are numbers, with a text that the thread keeps.
 //!
-//! What can't be checked, every caller promises by including the header; `# Safety` sections and `SAFETY` lines mean this:
+//! What can't be checked, every caller guarantees by including the header.
+//! `# Safety` sections and `SAFETY` lines refer to these guarantees:
 //!
-//! - A *handle* is null, or came from this library and was not closed; one thread uses it at a time, but for shared writers.
+//! - A *handle* is null, or came from this library and was not closed; one thread uses it at a time, except for shared writers.
 //! - A *text* is null, or ends with a zero byte and stays unchanged during the call.
 //! - A *place* for a result is null, or valid for a write of its type.
-//! - An *array* has as many elements as the count beside it says, which stay unchanged during the call.
+//! - An *array* has as many elements as the accompanying count says, and they stay unchanged during the call.
 
 mod data;
 mod describe;

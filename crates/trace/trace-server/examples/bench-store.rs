@@ -1,8 +1,8 @@
 //! What the store costs its clients: `cargo run --release -p trace-server --example bench-store [MILLIONS]`.
 //!
 //! The producer's cost is the CPU time of the thread that fills live buffers in shared memory, submissions included, for
-//! 32-byte entries, against a server in another process, so that nothing else is in the figure. Four clients at once are
-//! compared with one by the entries that the server encodes in a second of its own CPU time, and in one of the wall clock.
+//! 32-byte entries. The server is another process, so nothing else is in the figure. Four clients at once are compared
+//! with one, by the entries that the server encodes per second of its own CPU time, and per second of wall-clock time.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

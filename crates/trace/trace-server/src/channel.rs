@@ -1,4 +1,4 @@
-//! Byte streams that messages travel on: Unix sockets, which also carry descriptors, and TLS.
+//! Byte streams that carry messages: Unix sockets, which also carry descriptors, and TLS.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};

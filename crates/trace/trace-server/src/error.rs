@@ -1,4 +1,4 @@
-//! What can go wrong, each with one line.
+//! Errors, one line each.
 
 use std::io;
 

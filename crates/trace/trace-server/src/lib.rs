@@ -1,9 +1,8 @@
-//! The trace store: a server that takes entries from many clients at once, encodes them on one pool of workers and keeps
-//! them in traces, and the library of its clients (Simutrace, sections 2.1 to 2.4; docs/protocol.md).
+//! The trace store: a server that takes entries from many clients at once, encodes them on one pool of workers
+//! and keeps them in traces; and the library of its clients (Simutrace, sections 2.1 to 2.4; docs/protocol.md).
 //!
-//! [`Server`] listens on sockets; [`Engine`] is the server without them, which a process can have inside. [`Client`] speaks
-//! to either through the same calls. The crate decides nothing about the bytes of a trace: those are `trace-format`'s.
-//! Start with [`Client::connect`].
+//! [`Server`] listens on sockets. [`Engine`] is the server without sockets, which a process can embed. [`Client`] uses either through the
+//! same calls. This crate decides nothing about the bytes of a trace: those are defined by `trace-format`. Start with [`Client::connect`].
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,4 +1,4 @@
-//! What a client may do: a token has a role (docs/protocol.md, *Roles*).
+//! What a client may do: each token has a role (docs/protocol.md, *Roles*).
 
 use crate::wire::{OpenMode, Request};
 

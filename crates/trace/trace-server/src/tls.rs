@@ -1,5 +1,5 @@
-//! TLS for TCP channels: the server's certificate, which it makes itself, and the token, which pins it (docs/protocol.md,
-//! *Channels*). There is no other authority: who has the token knows the server, and is known by it.
+//! TLS for TCP channels: the server's self-made certificate, and the token, which pins it (docs/protocol.md, *Channels*).
+//! There is no other authority: the token lets a client authenticate the server, and the server the client.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! A server that keeps what another one encodes: how that one asks for it.
+//! An upstream server, which stores what this one encodes: the interface for reaching it.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Data of any length, going forwards and backwards, and several streams as one, against what simple lists say.
+//! Data of any length, forward and backward iteration, and several streams as one, compared with simple lists.
 
 mod common;
 

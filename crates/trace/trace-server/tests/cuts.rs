@@ -1,4 +1,4 @@
-//! Clients that send frames, and connections that are cut under them.
+//! Clients that send frames over connections that are cut.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Clients of a real server over a Unix socket, and of one in this process.
+//! Clients of a real server over a Unix socket, and of a server in this process.
 
 mod common;
 

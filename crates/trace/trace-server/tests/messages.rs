@@ -1,4 +1,4 @@
-//! Messages: every one comes back from its bytes, and no bytes make the parser fail.
+//! Messages: each one is restored from its bytes, and no bytes make the parser panic.
 
 use memref::VirtAddr;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! A server among clients that lie, stall and flood, and processes that are killed.
+//! A server with clients that lie, stall and flood, and processes that are killed.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! A client in another language, written from docs/protocol.md alone, records and reads back.
+//! A client in another language, written from docs/protocol.md alone, records and reads a trace back.
 
 mod common;
 

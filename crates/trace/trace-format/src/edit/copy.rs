@@ -1,4 +1,4 @@
-//! Copying a trace: whole or a part of it, encoded anew. What is damaged is left out; what a thread lost by that becomes a gap of it.
+//! Copies a trace or a part of it, encoding it anew. Damaged parts are left out; what a thread loses by that becomes a gap in it.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Several traces in one: processes and threads get new numbers, and so do orders, which say nothing across traces.
+//! Merges several traces into one: processes and threads get new numbers, and so do orders, which mean nothing across traces.
 
 use std::{collections::HashMap, sync::Arc};
 

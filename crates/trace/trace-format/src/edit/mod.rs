@@ -1,5 +1,5 @@
-//! Making traces from traces: copying, cutting, repairing and merging them. A trace that exists is never changed, except that
-//! one without an end can be closed.
+//! Making traces from traces: copying, cutting, repairing and merging. An
+//! existing trace is never changed, except that one without an end can be closed.
 
 mod copy;
 mod merge;

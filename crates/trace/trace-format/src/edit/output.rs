@@ -1,4 +1,4 @@
-//! One stream that is written from entries of another.
+//! An output stream, written from the entries of another stream.
 
 use crate::{
     Bounds, EntryType, Error, Interval, NewSegment, SegmentContent, SegmentSink, StreamDescription,

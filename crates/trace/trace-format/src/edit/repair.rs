@@ -1,4 +1,4 @@
-//! Repairing a trace: a copy of what is readable takes its place.
+//! Repairs a trace: a copy of the readable parts replaces it.
 
 use std::ffi::OsString;
 

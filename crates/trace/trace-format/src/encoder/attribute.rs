@@ -1,4 +1,4 @@
-//! An attribute of a frame before it is compressed, and the second stage that compresses it (docs/format.md, *Attribute*).
+//! An attribute of a frame before compression, and the second stage that compresses it (docs/format.md, *Attribute*).
 
 use std::{borrow::Cow, cell::RefCell};
 

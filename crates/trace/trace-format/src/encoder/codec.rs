@@ -1,7 +1,8 @@
-//! What an encoder is: the contract between a stream's entries and the attributes of its frames.
+//! The encoder trait: the contract between a stream's entries and the attributes of its frames.
 //!
-//! An encoder works on the entries' bytes as docs/format.md lays them out, one segment at a time and without memory of others, so
-//! that each frame is decodable alone, but for [`Encoded::blocks`]. The second stage and the checksums are the frame's.
+//! An encoder works on the bytes of entries as docs/format.md lays them out. It handles one
+//! segment at a time and keeps nothing of other segments, so that each frame can be decoded
+//! alone, except for [`Encoded::blocks`]. The second stage and the checksums belong to the frame.
 
 use blocks::SharedBlock;
 use memref::Access;

@@ -1,5 +1,5 @@
-//! The encoder of any type: fields as columns, differences where a field grows or is an address (docs/format.md,
-//! *Encoders*, 1). Bytes that no field covers are kept where they are not zero.
+//! The encoder of any type: fields become columns, as differences where a field grows or is an address
+//! (docs/format.md, *Encoders*, 1). Bytes that no field covers are kept where they are not zero.
 
 use super::{
     attribute::{Attribute, Coding},

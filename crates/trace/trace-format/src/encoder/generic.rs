@@ -1,5 +1,5 @@
-//! The encoder of entries of any type: each field a column of its own, in the form that suits it (docs/format.md, *Encoders*,
-//! 5). Bytes that no field covers are a column too, so every entry comes back byte by byte.
+//! The encoder of entries of any type: each field becomes a column of its own, in the form that suits it
+//! (docs/format.md, *Encoders*, 5). Bytes that no field covers form a column too, so every entry is restored byte for byte.
 
 use std::ops::Range;
 

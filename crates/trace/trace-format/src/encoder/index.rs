@@ -1,4 +1,4 @@
-//! From a word to a number: open addressing, at most half full.
+//! A map from words to numbers: open addressing, at most half full.
 
 /// A place of the table. Number 0 marks a free one.
 #[derive(Clone, Copy, Debug, Default)]

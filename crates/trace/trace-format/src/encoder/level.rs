@@ -1,4 +1,4 @@
-//! How much work a writer puts into its encoders.
+//! Compression levels: how much work a writer spends in its encoders.
 
 /// How much time to spend on how many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

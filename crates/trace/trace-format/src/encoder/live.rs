@@ -1,9 +1,9 @@
-//! The encoder of accesses that are being recorded, when time counts more than bytes: per-instruction prediction, one byte an
-//! access that says what was predicted, and columns with what was not (docs/format.md, *Encoders*, 2).
+//! The encoder for accesses during recording, when time counts more than bytes: per-instruction prediction, one
+//! byte per access that says what was predicted, and columns with what was not (docs/format.md, *Encoders*, 2).
 //!
-//! Encoder and decoder walk the same [`LiveModel`]: a table of the frame's instructions, each with its two last successors, its
-//! last address, stride and so on, and a table of the last values by address. Wherever a program repeats itself, the bytes are
-//! zero, and zstd makes them vanish.
+//! Encoder and decoder walk the same [`LiveModel`]: a table of the frame's instructions, each with its
+//! last two successors, its last address, stride and so on, and a table of the last values by address.
+//! Where a program repeats itself, the bytes are zero, and zstd reduces them to almost nothing.
 
 use memref::Access;
 

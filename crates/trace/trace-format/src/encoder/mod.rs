@@ -1,8 +1,8 @@
-//! Encoders: how the entries of one segment become attributes of a frame, and back.
+//! Encoders: turn the entries of one segment into attributes of a frame, and back.
 //!
-//! Start with [`Encoder`] in `codec.rs`. A new encoder is a file here, a number and a name in `number.rs`, a line in
-//! `registry.rs`, and a section of docs/format.md. The default of accesses is in `predict`, the one of recorders in `live.rs`
-//! and `blocks`. This file only hands on names.
+//! Start with [`Encoder`] in `codec.rs`. A new encoder consists of a file here, a number and a name
+//! in `number.rs`, a line in `registry.rs`, and a section of docs/format.md. The default for accesses
+//! is in `predict`, the one for recorders in `live.rs` and `blocks`. This file only re-exports names.
 
 mod attribute;
 pub(crate) mod blocks;

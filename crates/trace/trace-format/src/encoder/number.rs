@@ -1,5 +1,5 @@
-//! The numbers and names of the encoders: their one home. The command line, the encoders themselves and error messages take
-//! them from here; docs/format.md, *Encoders*, has a section for each, and a test compares the two.
+//! The numbers and names of the encoders, in their only place. The command line, the encoders themselves and error
+//! messages take them from here. docs/format.md, *Encoders*, has a section for each, and a test compares the two.
 
 /// Entries as they are.
 pub(crate) const RAW: u32 = 0;

@@ -1,4 +1,4 @@
-//! Entries as they are: encoder 0, and what every other encoder does with entries that are not of its kind.
+//! Entries as they are: encoder 0, and the fallback of every other encoder for entries that it does not handle.
 
 use memref::Access;
 

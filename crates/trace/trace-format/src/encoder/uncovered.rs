@@ -1,4 +1,4 @@
-//! The bytes of entries that no field of their type covers: encoders that work field by field keep them apart.
+//! The bytes of entries that no field of their type covers: encoders that work field by field store them separately.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! An access as the words of its entry, which is what the encoders of accesses work on.
+//! An access as the words of its entry, the form in which the encoders of accesses process it.
 
 use memref::{Access, AccessKind, VirtAddr};
 

@@ -1,4 +1,4 @@
-//! The entries of memtap's own streams: their bytes, and what they add to a frame's bounds (docs/format.md, *Entry types*).
+//! The entries of memtap's own streams: their bytes, and what they contribute to a frame's bounds (docs/format.md, *Entry types*).
 
 mod session;
 mod span;

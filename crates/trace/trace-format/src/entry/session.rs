@@ -1,4 +1,4 @@
-//! Entries of the session's streams, and values.
+//! Entries of the session's streams, and of values.
 
 use memref::{ProcessId, RegionChange, RegionKind, ThreadId, VirtAddr};
 

@@ -1,4 +1,4 @@
-//! What the entries of any stream span, for a frame's header (docs/format.md, *Bounds*).
+//! The bounds of the entries of any stream, for a frame's header (docs/format.md, *Bounds*).
 
 use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync};
 

@@ -1,4 +1,4 @@
-//! Building an index: every frame of accesses is decoded once, on all cores, and its cells are written in the order of the frames.
+//! Builds an index: every frame of accesses is decoded once, on all cores, and its cells are written in the order of the frames.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! What the accesses of one frame did, page by page: counted while the frame is decoded, made coarser until it has few cells.
+//! What the accesses of one frame did, page by page: counted while the frame is decoded, and coarsened until few cells are left.
 //!
-//! Counting is on the path of every access, so a page is found by one look into a small table, and counted without branches.
+//! Counting is done for every access, so a page is found by one look-up in a small table and counted without branches.
 
 use memref::{Access, AccessKind, VirtAddr};
 

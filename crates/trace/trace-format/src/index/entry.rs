@@ -1,4 +1,4 @@
-//! The entries of a page index: their bytes, and what of them no builder would write (docs/format.md, *The page index*).
+//! The entries of a page index: their bytes, and the checks for entries that no builder would write (docs/format.md, *The page index*).
 
 use memref::ProcessId;
 

@@ -1,10 +1,10 @@
-//! The page index: what each frame of accesses touched, page by page, in a file beside the trace, so that questions about addresses
-//! need not read the frames (docs/format.md, *The page index*).
+//! The page index: what each frame of accesses touched, page by page, in a file beside the trace.
+//! With it, queries by address need not read all frames (docs/format.md, *The page index*).
 //!
-//! [`PageIndex::build`] decodes every frame once and writes the file; [`PageIndex::open`] finds it again, and only believes one that
-//! was made of the very trace. Cursors with a filter by address ask it by themselves ([`crate::Trace::page_index`]). What it answers
-//! is what the frames say: where it can't say, because pages were made coarser or a frame could not be read, it claims more, never less.
-//! Names and pictures are left to those who ask.
+//! [`PageIndex::build`] decodes every frame once and writes the file. [`PageIndex::open`] finds it again, and
+//! accepts it only if it was built from this very trace. Cursors with a filter by address use it automatically
+//! ([`crate::Trace::page_index`]). Its answers agree with the frames. Where it can't be exact, because pages were
+//! coarsened or a frame could not be read, it claims more, never less. Names and pictures are left to its users.
 
 mod build;
 mod cells;

@@ -1,4 +1,4 @@
-//! An index that is there: finding it, believing it or not, and asking it.
+//! An existing index: finding it, validating it, and querying it.
 
 use std::fmt::{self, Display};
 use std::ops::Range;

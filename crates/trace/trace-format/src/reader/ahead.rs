@@ -1,8 +1,8 @@
-//! Frames that are decoded on other threads before a cursor comes to them, so that reading uses the cores that whoever looks at the
-//! entries leaves.
+//! Decodes frames on other threads before a cursor reaches them, so that
+//! reading uses the cores that the consumer of the entries leaves idle.
 //!
-//! Frames are independent of each other; what comes out is the same, in the same order. All cursors of this process share a few
-//! threads at a time, which bounds the memory: a cursor that gets none decodes itself.
+//! Frames are independent of each other; the result is the same, in the same order. All cursors of this process
+//! share a few threads at a time, which bounds the memory: a cursor that gets none decodes its frames itself.
 
 use std::collections::VecDeque;
 use std::num::NonZero;

@@ -1,4 +1,4 @@
-//! Verifying a whole trace: every checksum, and every invariant that docs/format.md states.
+//! Verifies a whole trace: every checksum, and every invariant stated in docs/format.md.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a frame is decoded into: entries, or for accesses the executions of blocks that made them.
+//! The decoded content of a frame: entries, or for accesses the executions of blocks that made them.
 
 use std::fmt::Debug;
 use std::ops::Range;

@@ -1,6 +1,5 @@
-//! How many accesses of each kind a thread has: the sum of what the headers of its frames say. Frames of earlier versions, whose
-//! headers say nothing, are decoded and counted. That payloads are what was written is not looked at, unless somebody asks
-//! ([`Trace::verify_checksums`]).
+//! The number of accesses of each kind in a thread: the sum over the headers of its frames. Frames of earlier versions, whose headers
+//! lack these counts, are decoded and counted. Payload checksums are not checked unless requested ([`Trace::verify_checksums`]).
 
 use memref::{Gap, GapReason, VirtAddr};
 

@@ -1,4 +1,4 @@
-//! Going through one stream of a shard, block by block.
+//! Iterates over one stream of a shard, block by block.
 
 use std::{ops::Range, sync::Arc};
 

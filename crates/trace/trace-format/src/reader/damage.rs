@@ -1,4 +1,4 @@
-//! What is missing from a trace, or wrong with it.
+//! Damage: what is missing from a trace, or wrong with it.
 
 use std::{
     collections::BTreeSet,

@@ -1,8 +1,8 @@
 //! The blocks that frames name: found in the stream of definitions, and kept for the next frame that names them.
 //!
-//! A frame says where the epoch of its definitions begins, and an epoch is bounded ([`EPOCH_ENTRIES`]), so that whatever a file
-//! claims, a few epochs are all that is kept. Of an epoch those frames are read that have something that was named. All cursors of
-//! a file share this, also when the file has grown.
+//! A frame says where the epoch of its definitions begins, and the size of an epoch is bounded ([`EPOCH_ENTRIES`]).
+//! Whatever a file claims, no more than a few epochs are therefore kept. Of an epoch, only the frames that contain
+//! named definitions are read. All cursors of a file share this cache, even when the file has grown.
 
 use std::{
     collections::{BTreeMap, VecDeque},

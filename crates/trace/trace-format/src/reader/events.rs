@@ -1,4 +1,4 @@
-//! All kinds of events of a shard, merged by cycle.
+//! Events of all kinds of a shard, merged by cycle.
 
 use std::ops::Range;
 

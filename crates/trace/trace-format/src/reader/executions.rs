@@ -1,7 +1,7 @@
-//! All events of a shard in order, its accesses as executions of blocks.
+//! All events of a shard in order, with its accesses as executions of blocks.
 //!
-//! An event that happened while a block was executed (a signal, an order that others have to know) cuts that execution: the accesses of
-//! that one come one by one.
+//! An event that happened while a block was executed (a signal, an order relevant
+//! to other threads) cuts that execution: its accesses are returned one by one.
 
 use std::ops::Range;
 use std::sync::Arc;

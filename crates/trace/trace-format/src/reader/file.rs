@@ -1,4 +1,4 @@
-//! Frames out of a file: reading one, and finding all of them, by directories or by scanning.
+//! Frames in a file: reads one, and finds all of them, by directories or by scanning.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
-//! What a cursor is to give. Tested against frame headers first, so that a frame without a match is never read, then
-//! against each entry.
+//! What a cursor returns. The filter is tested against frame headers first, so
+//! that a frame without a match is never read, and then against each entry.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! A test: a trace of ten billion accesses, of which only the directories and one frame are there.
+//! A test: a trace of ten billion accesses, of which only the directories and one frame exist.
 
 use std::{fs::File, os::unix::fs::FileExt, time::Instant};
 

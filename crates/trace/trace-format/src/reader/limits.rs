@@ -1,5 +1,5 @@
-//! What reading a trace may cost. A file of a few megabytes can claim gigabytes: what it claims is compared with this before
-//! anything is allocated.
+//! Limits on the resources for reading a trace. A file of a few megabytes can claim
+//! gigabytes; its claims are compared with these limits before anything is allocated.
 
 use std::sync::OnceLock;
 

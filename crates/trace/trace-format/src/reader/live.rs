@@ -1,4 +1,4 @@
-//! Reading a trace that is still being written.
+//! Reads a trace that is still being written.
 
 use std::{fs::File, path::Path};
 

@@ -1,7 +1,7 @@
-//! The streams of a shard that are not its accesses, merged by cycle.
+//! The streams of a shard other than its accesses, merged by cycle.
 //!
-//! A call that gives something up draws its order before it does its work, and what is recorded afterwards may have the same cycle. So an
-//! order mark comes after what has its cycle and a lower order.
+//! A call that releases something draws its order before it does its work, and what is recorded afterwards may
+//! have the same cycle. An order mark is therefore sorted after events that have the same cycle and a lower order.
 
 use memref::{Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, Sync, VirtAddr};
 

@@ -1,6 +1,6 @@
-//! Reading a trace: [`Trace`] knows every frame from the directories (or, where the recorder was killed, from a scan) and
-//! decodes one only when a cursor gets there. Memory is bounded by the longest segment times the open cursors. This file only
-//! hands on names; start reading in `trace.rs`.
+//! Reading a trace. [`Trace`] knows every frame from the directories (or, where the recorder was
+//! killed, from a scan) and decodes one only when a cursor reaches it. Memory is bounded by the longest
+//! segment times the open cursors. This file only re-exports names; start reading in `trace.rs`.
 
 mod ahead;
 mod check;

@@ -1,4 +1,4 @@
-//! Streams of any type, segment by segment, as bytes: for those who know the type themselves, and for servers.
+//! Streams of any type as bytes, segment by segment: for callers that know the type themselves, and for servers.
 
 use std::{ops::Range, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! One thread's ordered events, as a reader sees them.
+//! One thread's ordered events, as seen by a reader.
 
 use std::sync::Arc;
 

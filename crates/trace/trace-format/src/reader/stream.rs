@@ -1,4 +1,4 @@
-//! One stream of an open trace: its frames in order, decoding them, and looking up variable-sized data.
+//! One stream of an open trace: its frames in order, their decoding, and look-up of variable-sized data.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! An open trace: its streams, and what is known of the session.
+//! An open trace: its streams, and the data of the session.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 

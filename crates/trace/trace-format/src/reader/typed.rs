@@ -1,4 +1,4 @@
-//! A stream frame by frame, for those who know its entries themselves.
+//! A stream read frame by frame, for callers that know its entries themselves.
 
 use std::{ops::Range, sync::Arc};
 

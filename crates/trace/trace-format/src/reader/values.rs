@@ -1,4 +1,4 @@
-//! The bytes that accesses read or wrote, where they were recorded.
+//! The bytes that accesses read or wrote, if they were recorded.
 
 use super::{
     cursor::{CursorStep, StreamCursor},

@@ -1,13 +1,13 @@
-//! The stream of block definitions (docs/format.md, *Block definitions*): what a block does is written once, and the frames of all
-//! threads that have executions of it name the place.
+//! The stream of block definitions (docs/format.md, *Block definitions*): what a block does is
+//! written once, and the frames of all threads that contain executions of it name its place.
 //!
-//! The definitions that a frame needs are in the file before it: whoever stores a frame has its blocks named here first, and those
-//! that are not defined yet are appended while other frames wait. A block remembers where it is defined
-//! ([`SharedBlock::defined_at`]), once that is in the file.
+//! The definitions that a frame needs are in the file before the frame. A thread that stores a frame has
+//! its blocks named here first; blocks that are not defined yet are appended while other frames wait. A
+//! block remembers where it is defined ([`SharedBlock::defined_at`]) once the definition is in the file.
 //!
-//! Definitions are good for one *epoch*. The next one begins where [`EPOCH_FRAMES`] frames named blocks, or so many as have
-//! [`EPOCH_BYTES`], or the epoch has [`EPOCH_ENTRIES`], and defines anew what is executed from then on. So what a damaged frame of
-//! definitions costs is bounded, and what a reader has to keep as well.
+//! Definitions are valid for one *epoch*. The next epoch begins when [`EPOCH_FRAMES`] frames, or frames of
+//! [`EPOCH_BYTES`] in total, have named blocks, or when the epoch has [`EPOCH_ENTRIES`]. It defines anew what is
+//! executed from then on. This bounds both the loss from a damaged frame of definitions and what a reader has to keep.
 
 use std::sync::{
     Mutex,

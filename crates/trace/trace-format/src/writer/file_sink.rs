@@ -1,4 +1,4 @@
-//! A file as the place where segments go: encodes them in the thread that brings them, and appends their frames (`log.rs`).
+//! A file as a sink of segments: encodes them in the calling thread, and appends their frames (`log.rs`).
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! Frames that one process makes and another one appends to a file: what a client of a server sends.
+//! Frames made by one process and appended to a file by another: what a client sends to a server.
 
 use super::{
     definitions::NamedBlocks,

@@ -1,4 +1,4 @@
-//! Taking a lock whatever happened to those who held it before.
+//! Takes a lock, even if a previous holder panicked.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

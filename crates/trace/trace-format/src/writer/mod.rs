@@ -1,9 +1,9 @@
 //! Writing a trace.
 //!
-//! [`TraceWriter`] is shared by all threads of a recorder; each traced thread's events go through a [`ShardWriter`]. Full
-//! segments go to a [`SegmentSink`]: a file's encodes them in the thread that filled them and appends them under one lock
-//! (`log.rs`), which also decides what a failed write leaves. Locks are taken in the order shard, session, definitions, log. This file only
-//! hands on names; start reading in `trace_writer.rs`.
+//! [`TraceWriter`] is shared by all threads of a recorder; each traced thread's events go through a [`ShardWriter`].
+//! Full segments go to a [`SegmentSink`]. That of a file encodes them in the thread that filled them and appends
+//! them under one lock (`log.rs`), which also decides what remains after a failed write. Locks are taken in the
+//! order shard, session, definitions, log. This file only re-exports names; start reading in `trace_writer.rs`.
 
 mod definitions;
 mod file_sink;

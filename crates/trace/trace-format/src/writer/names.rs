@@ -1,4 +1,4 @@
-//! The strings of a session: each is written once, into a stream of its own, and referred to by its first block.
+//! The strings of a session: each is written once, into a separate stream, and referred to by its first block.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! How a trace is to be written.
+//! Options for writing a trace.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

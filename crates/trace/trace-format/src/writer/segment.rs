@@ -1,4 +1,4 @@
-//! The entries of one stream that wait to be encoded.
+//! The entries of one stream that are waiting to be encoded.
 
 use super::{
     options::CreateOptions,

@@ -1,4 +1,4 @@
-//! What takes segments: a file ([`FileSink`](super::FileSink)), or another implementation, such as a server.
+//! Sinks of segments: a file ([`FileSink`](super::FileSink)), or another implementation, such as a server.
 
 use std::{borrow::Cow, fmt, path::Path, sync::Arc};
 

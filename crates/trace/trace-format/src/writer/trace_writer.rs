@@ -1,4 +1,4 @@
-//! A trace that is being written, as its recorder sees it: what it says of the session, and the way to each thread's writer.
+//! A trace that is being written, as its recorder sees it: the data of the session, and access to each thread's writer.
 
 use std::{
     path::Path,

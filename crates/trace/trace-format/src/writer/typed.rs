@@ -1,4 +1,4 @@
-//! Streams of a caller's own type: entries of fixed size, as bytes.
+//! Streams of a caller-defined type: fixed-size entries, as bytes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the writers of a trace share: where segments go, the session's tables, and the threads that are written.
+//! State shared by the writers of a trace: the sink of segments, the session's tables, and the threads that are written.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! A simple model of a trace: lists of events, written to a file and compared with what is read.
+//! A simple model of a trace: lists of events, written to a file and compared with what is read back.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::collections::BTreeMap;

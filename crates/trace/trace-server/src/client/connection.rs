@@ -1,4 +1,4 @@
-//! Requests and their answers, over a socket or by a call.
+//! Requests and their answers, over a socket or by a direct call.
 
 use std::fmt;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! Going through a stream entry by entry, forwards and backwards.
+//! Iterates over a stream entry by entry, forwards and backwards.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Data of any length beside entries, such as names and messages: entries hold their references (Simutrace, section 2.2;
-//! docs/format.md, *Variable-sized data*).
+//! Data of any length in addition to entries, such as names and messages; entries hold
+//! references to it (Simutrace, section 2.2; docs/format.md, *Variable-sized data*).
 
 use trace_format::var::{self, BLOCK_BYTES};
 

@@ -1,5 +1,5 @@
-//! Another server as the place where a server's workers put what they have encoded: a client that fills frames sends them as they
-//! will stand in the file, which is a hundredth of the bytes of their entries.
+//! Another server as the destination of what a server's workers have encoded. A client that fills frames
+//! sends them as they will be in the file, which takes a hundredth of the bytes of their entries.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

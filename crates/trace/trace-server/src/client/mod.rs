@@ -1,4 +1,4 @@
-//! The client's side: the same calls to a server on this machine, on another one, and in this process.
+//! The client side: the same calls work for a server on this machine, on another one, and in this process.
 //!
 //! ```
 //! use trace_server::{Client, Engine, EntryStream, EngineOptions, TraceOptions};

@@ -1,4 +1,4 @@
-//! Several streams as one: by a field that grows, such as cycles or orders, or by the places of their entries.
+//! Several streams merged into one: by an increasing field, such as cycles or orders, or by the places of their entries.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

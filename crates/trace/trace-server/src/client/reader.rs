@@ -1,4 +1,4 @@
-//! Reading a stream from a server.
+//! Reads a stream from a server.
 
 use std::sync::Arc;
 

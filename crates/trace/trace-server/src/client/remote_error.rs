@@ -1,4 +1,4 @@
-//! What a server says of a trace, as a failure of the trace.
+//! Converts a server's error about a trace into an error of the trace.
 
 use std::path::Path;
 

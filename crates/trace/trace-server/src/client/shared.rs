@@ -1,4 +1,4 @@
-//! One stream, several threads (Simutrace, section 2.4).
+//! One stream written by several threads (Simutrace, section 2.4).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

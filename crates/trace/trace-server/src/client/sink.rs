@@ -1,4 +1,4 @@
-//! A server as the place where a [`TraceWriter`](trace_format::TraceWriter) puts its segments.
+//! A server as the sink for the segments of a [`TraceWriter`](trace_format::TraceWriter).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

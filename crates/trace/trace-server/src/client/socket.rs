@@ -1,8 +1,8 @@
-//! A connection over a socket: requests, their answers in order, and the same channel again where the connection was cut.
+//! A connection over a socket: requests, their answers in order, and recovery of the same channel when the connection was cut.
 //!
-//! Requests whose answers nobody waits for ([`Awaited`]) follow one another without a pause: up to [`WINDOW_BYTES`] of them, so that a
-//! link with a long round trip is full. A channel that the server keeps ([`Socket::keep`]) remembers them until they are answered. After
-//! a cut the server says which was the last that it did, and the others are sent again: each is done once.
+//! Requests whose answers are not waited for ([`Awaited`]) follow one another without a pause, up to [`WINDOW_BYTES`] of them, so
+//! that a link with a long round trip is fully used. A channel that the server keeps ([`Socket::keep`]) remembers them until they are
+//! answered. After a cut, the server reports the last one that it executed, and the later ones are sent again: each is executed once.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;

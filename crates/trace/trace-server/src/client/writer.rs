@@ -1,4 +1,4 @@
-//! Filling a stream's buffers: one thread's writer.
+//! Fills a stream's buffers: the writer of one thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Memory that the server may use for trace data: a number of bytes, reserved before they are allocated.
+//! The memory that the server may use for trace data: a number of bytes, reserved before allocation.
 
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;

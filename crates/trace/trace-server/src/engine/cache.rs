@@ -1,4 +1,4 @@
-//! Decoded segments that were read lately, with a bound on their bytes.
+//! A cache of recently read decoded segments, bounded in bytes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! A frame that a client has made, on its way here in pieces.
+//! A frame made by a client, while it arrives in parts.
 
 use std::sync::Arc;
 

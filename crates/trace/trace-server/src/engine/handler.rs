@@ -1,4 +1,4 @@
-//! One channel's requests, one after the other (Simutrace, section 2.4: a worker a channel).
+//! Handles one channel's requests in sequence (Simutrace, section 2.4: a worker a channel).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! The server without its sockets: sessions, traces, memory and workers. What a channel asks for comes through
-//! [`ChannelHandler`]; a server inside the client's process calls that directly. What all of them share is in `resources.rs`.
+//! The server without its sockets: sessions, traces, memory and workers. A channel's requests come through [`ChannelHandler`];
+//! a server inside the client's process calls it directly. Resources shared by all of them are in `resources.rs`.
 
 mod budget;
 mod cache;

@@ -1,4 +1,4 @@
-//! A file that may grow to a number of bytes, so that one client does not take the disk from all others.
+//! A file that may grow only to a given number of bytes, so that one client does not use up the disk for all others.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Reading traces for clients: segments are decoded once, kept for a while, and the next one is decoded ahead.
+//! Reads traces for clients: segments are decoded once and kept for a while, and the next one is decoded ahead.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! What sessions and traces share: workers, memory, the cache, the root, and the list of traces that are being written.
+//! Resources shared by sessions and traces: workers, memory, the cache, the root, and the list of traces that are being written.
 
 use std::fs::File;
 use std::path::PathBuf;

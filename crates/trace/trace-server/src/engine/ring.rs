@@ -1,4 +1,4 @@
-//! The server's end of a writer: a ring of buffers that a client fills (docs/protocol.md, *Writing*).
+//! The server's side of a writer: a ring of buffers that a client fills (docs/protocol.md, *Writing*).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

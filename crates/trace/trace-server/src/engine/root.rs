@@ -1,4 +1,4 @@
-//! Files by the names that clients give: beneath one directory, whatever links lie on the way.
+//! Files by the names that clients give, confined to one directory, whatever links are on the way.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

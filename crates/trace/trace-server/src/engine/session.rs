@@ -1,4 +1,4 @@
-//! Sessions: who works on one trace (Simutrace, section 2.1).
+//! Sessions: the clients that work on one trace (Simutrace, section 2.1).
 
 use std::collections::BTreeMap;
 use std::fs::File;

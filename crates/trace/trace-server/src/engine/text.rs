@@ -1,4 +1,4 @@
-//! Storage formats of others, for writing only: what they can say of a trace is its accesses (Simutrace, section 3).
+//! Storage formats of other tools, for writing only: they can represent only the accesses of a trace (Simutrace, section 3).
 
 use std::fmt;
 use std::fs::File;

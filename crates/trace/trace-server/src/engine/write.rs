@@ -1,8 +1,8 @@
-//! A trace that is being written: buffers come in, are gathered into segments as long as the encoder likes, and leave as
-//! jobs of the worker pool (Simutrace, section 2.3, with small buffers before the long segments).
+//! A trace that is being written: buffers arrive, are gathered into segments of the length that the encoder prefers,
+//! and leave as jobs of the worker pool (Simutrace, section 2.3, with small buffers before the long segments).
 //!
-//! Locks are taken in the order ring, open segment of a thread's stream, open segment of a session's table. Whoever looks
-//! after all streams ([`WriteTrace::tick`], [`WriteTrace::relieve`]) only tries.
+//! Locks are taken in the order ring, open segment of a thread's stream, open segment of a session's table.
+//! Code that attends to all streams ([`WriteTrace::tick`], [`WriteTrace::relieve`]) only tries to take them.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,8 +1,8 @@
-//! Clients on TCP that have not shown the token yet: few at a time, each with little time, so that strangers can't keep those
-//! out who have it.
+//! TCP clients that have not presented the token yet: only a few at a time, each
+//! with little time, so that strangers can't lock out clients that have the token.
 //!
-//! A new one is always let in. Where there are too many, the one that has waited longest is closed, of those from the address
-//! that has most: who has the token shows it at once, so that it is hardly ever the oldest. Start with [`Greetings::admit`].
+//! A new client is always admitted. If there are too many, the server closes a connection of the address that has the most: the one that
+//! has waited longest. A client that has the token presents it at once, so it is hardly ever the oldest. Start with [`Greetings::admit`].
 
 use std::collections::BTreeMap;
 use std::io;

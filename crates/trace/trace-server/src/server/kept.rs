@@ -1,7 +1,7 @@
-//! Channels that outlive their connection: a client that was cut off comes back and goes on where it was (docs/protocol.md, *Cuts*).
+//! Channels that outlive their connection: a client that was cut off reconnects and continues where it was (docs/protocol.md, *Cuts*).
 //!
-//! The thread of a channel that is cut waits here with all the channel's state. The thread of the connection that the client comes back on
-//! takes it over, also where the server has not noticed yet that the former one is dead: then it ends that first.
+//! The thread of a cut channel waits here with all the channel's state. The thread of the client's new connection takes
+//! that state over. If the server has not noticed yet that the previous connection is dead, the new thread ends it first.
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};

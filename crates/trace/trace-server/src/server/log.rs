@@ -1,4 +1,4 @@
-//! What a server says to who runs it, and how much of it.
+//! What a server logs for its operator, and how much.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! The server's sockets: a thread for each channel, bounded in number and patience.
+//! The server's sockets: one thread per channel, with bounds on their number and on how long they wait.
 
 mod greeting;
 mod kept;

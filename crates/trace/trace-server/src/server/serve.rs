@@ -1,4 +1,4 @@
-//! One channel from its hello to its end.
+//! Serves one channel from its hello to its end.
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! Integers and strings in a body.
+//! Integers and strings in a message body.
 
 /// Appends.
 pub(crate) trait Put {

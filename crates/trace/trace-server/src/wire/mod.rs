@@ -1,5 +1,4 @@
-//! The bytes on a channel (docs/protocol.md): messages, and the requests and answers in them. Nothing here does I/O but
-//! [`read`] and [`write()`].
+//! The bytes on a channel (docs/protocol.md): messages, and the requests and answers in them. Only [`read`] and [`write()`] do I/O here.
 
 mod code;
 mod reply;

@@ -1,4 +1,4 @@
-//! A server in a directory of its own, and entries that can be told apart.
+//! A server in a separate directory, and entries that can be told apart.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! The columns of a frame while they are written.
 //!
-//! Of the two that get something with every execution and every value, room is made beforehand, so that writing there is a store.
+//! Space for the two columns that grow with every execution and every value is reserved in advance, so appending to them is a store.
 
 use super::codes::COLUMNS;
 

@@ -1,5 +1,5 @@
-//! What the instructions of a frame did, from how often each block was executed. Where no block's accesses depend on register values,
-//! which is so but for string instructions and masks, values are not even looked at.
+//! Counts the accesses of a frame by instruction, from how often each block was executed. Where no block's accesses
+//! depend on register values, as is the case except for string instructions and masks, values are not even read.
 
 use blocks::{MAX_VALUES, SharedBlock};
 use memref::Access;

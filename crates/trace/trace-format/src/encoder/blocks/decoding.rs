@@ -1,4 +1,4 @@
-//! From the bytes of a frame to its accesses: walks the model as the encoder did, and expands each execution.
+//! Decodes the bytes of a frame to its accesses: walks the model as the encoder did, and expands each execution.
 
 use std::borrow::Cow;
 

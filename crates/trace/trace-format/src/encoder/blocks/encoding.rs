@@ -1,7 +1,7 @@
-//! From executions to the bytes of a frame, as they come: walks the model, and writes what it did not predict.
+//! Encodes executions into the bytes of a frame as they arrive: walks the model, and writes what it did not predict.
 //!
-//! Everything that a frame needs while it grows is here, and its memory goes from one frame to another: fresh pages cost more than
-//! what is written to them.
+//! Everything that a frame needs while it grows is here, and its memory is reused
+//! from one frame to the next: fresh pages cost more than what is written to them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! A frame of block executions, while it grows and when it is complete.
 //!
-//! Executions are coded as they come. What the complete frame needs beside its columns - what its accesses span, their counts, its bytes
-//! in one piece - is found by whoever asks for it first, mostly a worker of the store.
+//! Executions are coded as they arrive. What the complete frame needs besides its columns (the bounds and
+//! counts of its accesses, its bytes in one piece) is computed on first use, mostly by a worker of the store.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 

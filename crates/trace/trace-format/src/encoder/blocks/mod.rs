@@ -1,15 +1,15 @@
-//! The encoder of accesses that are recorded as executions of basic blocks (docs/format.md, *Encoders*, 8): what a block does
-//! stands once, an execution is a byte that says what was predicted, and columns with the register values that were not.
+//! The encoder of accesses that are recorded as executions of basic blocks (docs/format.md, *Encoders*, 8). What a block does
+//! is stored once. An execution is a byte that says what was predicted, and columns hold the register values that were not.
 //!
-//! Where a block is defined is not this encoder's to know. A frame has the definitions of its blocks itself, or names those that
-//! are in frames of their own (`names`), which the writer adds and the reader finds for it; a coded frame can be stored either way.
+//! This encoder does not know where a block is defined. A frame either contains the definitions of its blocks, or names blocks that are
+//! defined in separate frames (`names`), which the writer adds and the reader finds for it. A coded frame can be stored either way.
 //!
-//! A recorder that has blocks gives their executions to a [`BlockFrame`] as it comes by them in the buffers of a traced thread. They
-//! are coded (`encoding`) into columns (`columns`) at once. No access is
-//! made before somebody reads it: [`ExecutionEncoder`] expands them (`decoding`), or counts them by instruction without making any
-//! (`counting`). What a block accesses and how an execution expands is crate `blocks`'s.
+//! A recorder that has blocks passes their executions to a [`BlockFrame`] as it reads them from the buffers of a
+//! traced thread. They are coded (`encoding`) into columns (`columns`) at once. No access is built before it is
+//! read: [`ExecutionEncoder`] expands executions (`decoding`), or counts their accesses by instruction without
+//! building any (`counting`). What a block accesses and how an execution expands is defined in crate `blocks`.
 //!
-//! Start with `model`, which encoder and decoder share; `codes` has the numbers of both.
+//! Start with `model`, which encoder and decoder share; `codes` has the numbers that both use.
 
 mod codes;
 mod columns;

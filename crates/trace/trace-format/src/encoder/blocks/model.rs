@@ -1,8 +1,9 @@
-//! What predicts the next execution: of each block of the frame its last two successors, with the instructions that lay between,
-//! and of each of its values the last one and its stride; the distance between two values is that of the last time.
+//! The model that predicts the next execution. For each block of the frame it holds the last two
+//! successors, with the instructions between the block and them; for each value of the block,
+//! the last value and its stride. The predicted distance between two values is the previous one.
 //!
-//! Encoder and decoder walk the same model, so that neither successors nor values need be written where they are as predicted.
-//! What an execution needs is close together: a cache line for its block, and mostly one for its values.
+//! Encoder and decoder walk the same model, so neither successors nor values need to be written where they are as
+//! predicted. The data for an execution is close together: a cache line for its block, and usually one for its values.
 
 use blocks::SharedBlock;
 

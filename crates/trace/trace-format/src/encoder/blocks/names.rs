@@ -1,7 +1,7 @@
-//! How a frame names blocks that other frames define (docs/format.md, *Block definitions*): an attribute with the beginning of an
-//! epoch of the stream of definitions, and the place of each block in it.
+//! How a frame names blocks that other frames define (docs/format.md, *Block definitions*): an attribute
+//! with the beginning of an epoch of the stream of definitions, and the place of each block in it.
 //!
-//! What is there at these places is the reader's to find, and what is written there the writer's: this is the attribute alone.
+//! This module handles only the attribute. The reader finds the definitions at these places, and the writer puts them there.
 
 use crate::bytes::{ByteReader, put_varint, unzigzag, zigzag};
 use crate::encoder::attribute::{Attribute, Coding};

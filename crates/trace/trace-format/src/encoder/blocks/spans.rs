@@ -1,7 +1,7 @@
-//! What the accesses of a frame span, without expanding it: from the smallest and largest of each value.
+//! The bounds of a frame's accesses without expanding it: computed from the smallest and largest of each value.
 //!
-//! A value that is as predicted moves on by its stride, so that of a *run* of such executions the ends alone are looked at: the
-//! first one when the run begins, the last one when it ends ([`end_runs`]).
+//! A value that is as predicted advances by its stride, so for a *run* of such executions only the
+//! ends are examined: the first one when the run begins, the last one when it ends ([`end_runs`]).
 
 use blocks::{BasicBlock, BlockAccess, NO_VALUE, SharedBlock};
 use memref::Access;

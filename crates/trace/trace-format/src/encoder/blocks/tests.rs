@@ -1,4 +1,4 @@
-//! Frames are read back as their executions expand, within their bounds, and damage is an error.
+//! Tests that frames are read back as their executions expand and within their bounds, and that damage is an error.
 
 use blocks::{
     BasicBlock, BlockAccess, Chosen, Definition, Extent, MAX_DEFINITION_BYTES, Masked, NO_VALUE,

@@ -1,8 +1,8 @@
-//! Predicting one number of an access - its address, or its value - from the instruction's past and from what other
-//! instructions did just now.
+//! Predicts one number of an access (its address or its value) from the
+//! history of its instruction and from what other instructions just did.
 //!
-//! Each instruction has a [`Bank`]; one of its predictors is *active* and costs one comparison an access. Only where it fails are
-//! the others looked at and trained. What a field's banks share is a [`NumberPredictor`].
+//! Each instruction has a [`Bank`]. One of its predictors is *active*, at the cost of one comparison per access. The
+//! others are consulted and trained only when it fails. State shared by the banks of a field is in a [`NumberPredictor`].
 
 use super::{
     coder::{Coder, Probability},

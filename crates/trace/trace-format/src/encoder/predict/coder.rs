@@ -1,7 +1,7 @@
 //! Binary range coding with adaptive probabilities, and the byte columns beside it.
 //!
-//! The model asks its questions through [`Coder`], whose two halves answer them from the entry at hand or from the frame. One
-//! code path for both makes encoder and decoder the same by construction.
+//! The model asks its questions through [`Coder`], whose two halves answer them from the current entry or
+//! from the frame. Because both use the same code path, encoder and decoder are identical by construction.
 
 use crate::encoder::{
     attribute::{Attribute, Coding},

@@ -1,8 +1,8 @@
-//! Which instruction accesses memory next, how many cycles later, with which size and kind: one token says all of it.
+//! Predicts which instruction accesses memory next, how many cycles later, with which size and kind: a single token describes all of it.
 //!
-//! A token that always had the same successor predicts it. One that had several asks what came next after the same recent
-//! choices (a long and a short history of them), and after the same clue: the value just read, or who wrote the word just
-//! read, which finds the caller that a return goes back to.
+//! A token that always had the same successor predicts that successor. For one that had several, the prediction uses
+//! what came next after the same recent choices (a long and a short history of them), and after the same clue: the
+//! value just read, or which instruction wrote the word just read. The latter finds the caller to which a return goes.
 
 use super::coder::Probability;
 use crate::encoder::index::Index;

@@ -1,8 +1,8 @@
-//! The encoder of accesses, with and without data: everything about an access is predicted, and mostly one answer, "all as
-//! predicted", is all that is written (docs/format.md, *Encoders*, 3).
+//! The encoder of accesses, with and without data: everything about an access is predicted, and usually
+//! a single answer, "all as predicted", is all that is written (docs/format.md, *Encoders*, 3).
 //!
-//! The parts: `control.rs` predicts which instruction is next, `bank.rs` the address and the value, `shadow.rs` remembers what
-//! memory holds, `coder.rs` writes answers and literal bytes.
+//! `control.rs` predicts which instruction is next, `bank.rs` the address and the value,
+//! `shadow.rs` remembers what memory holds, and `coder.rs` writes answers and literal bytes.
 
 mod bank;
 mod coder;

@@ -1,7 +1,7 @@
-//! What memory holds, as far as accesses told: a load returns what was last stored or loaded there.
+//! The content of memory, as far as the accesses have shown it: a load returns what was last stored or loaded there.
 //!
-//! A table of words by address, without tags and of one size whatever the program's addresses are: words that share a place cost
-//! a wrong prediction, not a wrong result.
+//! This is a table of words by address, without tags, whose size does not depend on the
+//! program's addresses. Words that share a place cause a wrong prediction, not a wrong result.
 
 const LINE_WORDS: u64 = 64;
 

@@ -1,5 +1,5 @@
-//! SVPC, Simutrace's encoder of memory entries (section 3.3), as faithfully as its description allows: the yardstick beside
-//! the encoder `access`, and what reads Simutrace's own stores. docs/format.md, *Encoders*, 6.
+//! SVPC, Simutrace's encoder of memory entries (section 3.3), as faithful as its description allows. It is
+//! the baseline for the encoder `access`, and reads Simutrace's own stores. docs/format.md, *Encoders*, 6.
 
 mod predictor;
 

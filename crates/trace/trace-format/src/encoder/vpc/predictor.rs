@@ -1,8 +1,8 @@
 //! SVPC's predictors: last values, contexts of values, contexts of differences (Simutrace, section 3.3 and table 1).
 //!
-//! Tables keep two values a line, the most recent first. A history of order three holds hashes of the last one, two and three
-//! values. What is predicted, and in which order identifiers are given out, decides the bytes; nothing may be changed here
-//! without another encoder number.
+//! Tables hold two values per line, the most recent first. A history of order three holds hashes
+//! of the last one, two and three values. The predictions, and the order in which identifiers
+//! are assigned, determine the bytes: nothing may be changed here without a new encoder number.
 
 /// Values of a line.
 const LINE: usize = 2;
