@@ -1,7 +1,7 @@
 //! Memory for descriptions that live as long as the process: one reserved mapping and a counter.
 //!
-//! Probes are discovered in the middle of arbitrary functions, the allocator's among them, so nothing here may call
-//! it, and no lock is taken. Nothing is ever given back.
+//! Probes are discovered in the middle of arbitrary functions, including the allocator's,
+//! so nothing here may call it, and no lock is taken. Memory is never freed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

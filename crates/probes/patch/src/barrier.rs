@@ -1,10 +1,9 @@
-//! What separates the steps of a straddling patch: a barrier after which no core executes the bytes of before.
+//! Separates the steps of a straddling patch: a barrier after which no core executes the old bytes.
 //!
-//! The paper waits `T_max` (sections 3 and 5). That wait is available, but it must be asked for: on current machines
-//! with cold lines and page-crossing sites failures were seen beyond any short wait. The default is
-//! `membarrier(PRIVATE_EXPEDITED_SYNC_CORE)`: the kernel makes every core that runs a thread of this process execute a
-//! serialising instruction. Where the kernel lacks it, straddling patches are refused unless a wait was set; patches
-//! inside of what one fetch reads go on working.
+//! The paper waits `T_max` (sections 3 and 5). That wait is available, but must be requested: on current machines with cold lines
+//! and page-crossing sites, failures were seen beyond any short wait. The default is `membarrier(PRIVATE_EXPEDITED_SYNC_CORE)`:
+//! the kernel makes every core that runs a thread of this process execute a serialising instruction. Where the kernel lacks it,
+//! straddling patches are refused unless a wait was set; patches within one instruction fetch still work.
 
 use crate::sys;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
-//! Patching many sites with at most three barriers in all.
+//! Patches many sites with at most three barriers in all.
 //!
-//! All guards are written, one barrier; all tails, one barrier; all heads, and one last barrier so that on return every
-//! core executes the new instructions. A site that another thread holds is reported and left alone.
+//! All guards are written, followed by one barrier; then all tails and one barrier; then all heads and a last barrier, so
+//! that on return every core executes the new instructions. A site that another thread holds is reported and left alone.
 
 use crate::{
     barrier,

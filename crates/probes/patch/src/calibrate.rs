@@ -1,8 +1,8 @@
-//! Measuring `T_max` on this machine (section 8.1, Figure 9), and saying when it cannot be trusted.
+//! Measures `T_max` on this machine (section 8.1, Figure 9), and reports when it cannot be trusted.
 //!
-//! For each wait, straddling sites with all four splits are patched with the paper's protocol while executors with hot
-//! lines, cold lines and page-crossing sites check what they execute. The shortest wait from which on nothing failed is
-//! a lower bound, not a proof: the advice doubles it, and where failures do not end inside the range there is none.
+//! For each wait, straddling sites with all four splits are patched with the paper's protocol, while executors with hot lines,
+//! cold lines and page-crossing sites check what they execute. The shortest wait from which on nothing failed is a lower bound,
+//! not a proof. The recommended wait is twice as long; where failures occur up to the end of the range, none is recommended.
 
 use crate::{
     PatchError,

@@ -1,9 +1,9 @@
-//! Callpatch (section 6): switching a five-byte call on and off with a single store, wherever it lies.
+//! Callpatch (section 6): switches a five-byte call on and off with a single store, wherever it lies.
 //!
-//! The default encoding changes one byte: `E8` (call) to `A9` (`test eax, imm32`), which skips the displacement as its
-//! operand. It needs dead flags at the site, which holds at function entries and wherever the call itself stood. The
-//! paper's encodings depend on the split instead and leave the flags alone. No barrier and no wait is ever needed,
-//! because every store changes one line only; the change is seen eventually, as section 6 says.
+//! The default encoding changes one byte: `E8` (call) to `A9` (`test eax, imm32`), which skips the displacement as
+//! its operand. It needs dead flags at the site, which is the case at function entries and wherever the call itself
+//! was. The paper's encodings depend on the split instead and preserve the flags. No barrier and no wait is ever
+//! needed, because every store changes one line only; the change becomes visible eventually, as section 6 says.
 
 use crate::{
     CALL_REL32, NOP5, TEST_EAX_IMM32,

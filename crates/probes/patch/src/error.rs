@@ -1,4 +1,4 @@
-//! Why a patch was refused. Each message names the address, the symbol it lies in where one is known, and the reason.
+//! Why a patch was refused. Each message names the address, the symbol that contains it if one is known, and the reason.
 //!
 //! An error means that nothing was written.
 

@@ -1,18 +1,16 @@
-//! Changing live x86-64 code while all threads run: *wordpatch* (any word of up to eight bytes that belongs to one
-//! instruction) and *callpatch* (switching one five-byte call on and off with one store).
+//! Changes live x86-64 code while all threads run: *wordpatch* (any word of up to eight bytes that
+//! belongs to one instruction) and *callpatch* (switching one five-byte call on and off with one store).
 //!
-//! The algorithms are those of "Living on the Edge: Rapid-Toggling Probes with Cross-Modification on x86"
-//! (sections 5 and 6), with one change: the paper separates the steps of a straddling patch by a wait of `T_max`,
-//! which is not safe on current machines; here the steps are separated by
-//! `membarrier(PRIVATE_EXPEDITED_SYNC_CORE)`, and the wait is an option (see [`Separation`] and [`calibrate`]).
+//! The algorithms are those of "Living on the Edge: Rapid-Toggling Probes with Cross-Modification on x86" (sections 5 and 6), with one
+//! change. The paper separates the steps of a straddling patch by a wait of `T_max`, which is not safe on current machines. Here the
+//! steps are separated by `membarrier(PRIVATE_EXPEDITED_SYNC_CORE)`, and the wait is an option (see [`Separation`] and [`calibrate`]).
 //!
-//! Start reading at [`Site`] (one patchable place), then [`protocol`] (the state machine, model-checked with loom),
-//! [`tier`] (how a patch is stored), [`callpatch`] and [`trap`].
+//! Start reading at [`Site`] (one patchable place), then [`protocol`] (the state machine,
+//! model-checked with loom), [`tier`] (how a patch is stored), [`callpatch`] and [`trap`].
 //!
-//! What it deliberately does not do: it never stops threads, never calls `mprotect` for a toggle, never allocates on
-//! a patch's path, knows nothing of probes or functions, and relocates no instruction. It trusts its caller for one
-//! thing that it cannot check: that a site is one instruction before and after the patch (the paper's *layout
-//! equivalence*, section 4), so that no thread can stand in its middle.
+//! The crate deliberately never stops threads, never calls `mprotect` for a toggle, never allocates while patching, knows nothing of
+//! probes or functions, and relocates no instruction. It trusts its caller for one thing that it cannot check: that a site is one
+//! instruction before and after the patch (the paper's *layout equivalence*, section 4), so that no thread can be in the middle of it.
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 pub mod arena;

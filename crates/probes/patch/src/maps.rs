@@ -1,4 +1,4 @@
-//! What `/proc/self/maps` says about an address, read without allocating.
+//! Looks up an address in `/proc/self/maps`, without allocating.
 //!
 //! Deliberately minimal: ranges and rights, no names.
 

@@ -1,6 +1,6 @@
-//! Executable memory within reach of a 32-bit displacement: trampolines live here.
+//! Executable memory within reach of a 32-bit displacement, for trampolines.
 //!
-//! Chunks are mapped in the gaps around the code that asks and handed out by a counter; nothing is given back.
+//! Chunks are mapped in the gaps around the requesting code and handed out by a counter; nothing is freed.
 
 use crate::{LINE_BYTES, PAGE_BYTES, maps, sys};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,8 +1,8 @@
-//! Making code pages writable, once per mapping, never per toggle.
+//! Makes code pages writable, once per mapping, never per toggle.
 //!
-//! A whole executable mapping is opened (read, write, execute) when its first site is. Where that is forbidden (W^X
-//! enforced by SELinux or seccomp) writes go through `/proc/self/mem` in aligned eight-byte words instead: slower, but
-//! the same protocol holds with eight bytes as the atomic unit.
+//! A whole executable mapping is made writable (read, write, execute) when its first site is opened. Where
+//! that is forbidden (W^X enforced by SELinux or seccomp), writes go through `/proc/self/mem` in aligned
+//! eight-byte words instead: slower, but the same protocol holds with eight bytes as the atomic unit.
 
 use crate::{error::Refusal, maps, sys};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};

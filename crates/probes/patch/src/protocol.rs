@@ -1,9 +1,8 @@
 //! The state machine of one site: who may write it, and how far a straddling patch has come.
 //!
-//! The states are those of the paper's Figures 6 and 7 with the lock made part of them. Nobody ever waits for the
-//! lock: a claim that finds the site taken is refused, so exactly one of several concurrent patches wins and no thread
-//! blocks. A started patch that its starter forgets is finished by whoever calls [`Protocol::advance`]; the trap
-//! handler does so after a while.
+//! The states are those of the paper's Figures 6 and 7, with the lock made part of them. No thread ever waits for the lock: a
+//! claim that finds the site taken is refused, so exactly one of several concurrent patches wins and no thread blocks. A patch
+//! that is started and then forgotten is finished by any caller of [`Protocol::advance`]; the trap handler calls it after a while.
 //!
 //! The machine touches code only through [`Code`], so that loom can check it against a model of instruction fetch.
 

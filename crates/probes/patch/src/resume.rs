@@ -1,9 +1,9 @@
-//! Leaving a signal handler without a system call.
+//! Leaves a signal handler without a system call.
 //!
-//! A handler's return is a system call (`rt_sigreturn`), and a process that has a filter of system calls may be killed for
-//! it: OpenSSH's sandbox and others allow none of the sort. What that call restores can be restored by user code where
-//! the signal mask was not changed: the extended state by `xrstor`, the registers by loads, and stack pointer, flags and
-//! program counter together by `iretq`. No word below the interrupted stack pointer is touched, it is the red zone.
+//! A handler normally returns by a system call (`rt_sigreturn`), and a process with a system call filter may be killed for
+//! it: OpenSSH's sandbox and others do not allow that call. Where the signal mask was not changed, user code can restore
+//! everything that the call would: the extended state by `xrstor`, the registers by loads, and stack pointer, flags and
+//! program counter together by `iretq`. No word below the interrupted stack pointer is touched, because it is the red zone.
 
 use std::{arch::naked_asm, mem::offset_of};
 

@@ -1,8 +1,7 @@
 //! A site: one instruction that may be changed while threads execute it.
 //!
-//! [`Site::open`] checks everything that can be checked once (mapped, executable, length, overlap, not the patcher
-//! itself); [`Site::patch`] is then a claim, a store and a release. Asynchronous patches and batches are in
-//! [`crate::wordpatch`] and [`crate::batch`].
+//! [`Site::open`] checks everything that can be checked once (mapped, executable, length, overlap, not the patcher itself); [`Site::patch`]
+//! is then a claim, a store and a release. Asynchronous patches and batches are in [`crate::wordpatch`] and [`crate::batch`].
 
 use crate::{
     MAX_PATCH_BYTES, arena, barrier,

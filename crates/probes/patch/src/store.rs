@@ -1,8 +1,7 @@
-//! The stores that change code. They are kept in a section of their own, so that a patch of the patcher itself can be
-//! refused.
+//! The stores that change code. They are in a section of their own, so that a patch of the patcher itself can be refused.
 //!
-//! Deliberately no protocol here: each function makes one store (or, for a length no store has, one locked
-//! compare-and-exchange of the eight bytes around it, which leaves a neighbour's concurrent patch alone).
+//! There is deliberately no protocol here: each function makes one store (or, for a length without a store instruction, one
+//! locked compare-and-exchange of the surrounding eight bytes, which does not disturb a concurrent patch of a neighbour).
 
 use crate::{LINE_BYTES, pages};
 use std::{

@@ -1,6 +1,6 @@
-//! The few system calls of the patch path, made directly: no errno is touched, no libc call can block or allocate.
+//! The few system calls of the patch path, made directly: errno is not touched, and no libc call can block or allocate.
 //!
-//! Not a general wrapper: exactly what patching and its signal handler need.
+//! This is not a general wrapper: it has exactly what patching and its signal handler need.
 
 use std::arch::asm;
 

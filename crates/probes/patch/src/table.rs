@@ -1,6 +1,6 @@
-//! All sites of the process, found by address without a lock: the trap handler looks here.
+//! All sites of the process, found by address without a lock: the trap handler looks them up here.
 //!
-//! An open-addressing table of fixed capacity that only grows; a retired site stays as a tombstone.
+//! This is an open-addressing table of fixed capacity that only grows; a retired site stays as a tombstone.
 
 use crate::{arena, site::Cell};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
-//! How strong a single store can carry a patch: the strongest tier that fits the bytes that change.
+//! How strong a single store can carry a patch: the strongest tier that fits the changed bytes.
 //!
-//! Deliberately a pure function of addresses and bytes. Only the bytes that differ count: a call that is switched off
-//! by its first byte is a one-byte patch wherever it lies.
+//! Deliberately a pure function of addresses and bytes. Only the bytes that differ count:
+//! switching off a call by its first byte is a one-byte patch wherever the call lies.
 
 use crate::{FETCH_BYTES, pages::Access};
 use std::ops::Range;

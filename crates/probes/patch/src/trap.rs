@@ -1,11 +1,12 @@
-//! The SIGTRAP handler: threads that run into a guard wait here until the patch is made.
+//! The SIGTRAP handler: threads that run into a guard wait here until the patch is done.
 //!
-//! It recognises its own traps by the table of sites; every other trap goes to the handler that was installed before,
-//! or to the default action. While it stands, what the program sets for SIGTRAP is noted and not done ([`exchange`]): the
-//! children of Python's `subprocess`, which share its code, set everything to the default. A patch that was started and
-//! forgotten is finished here, so no thread waits for ever.
-//! It uses no libc function, no lock and no allocation, and where a trap was ours no system call either: the program may
-//! have a filter of system calls that kills for returning from a handler ([`crate::resume`]).
+//! It recognises its own traps by the table of sites; every other trap goes to the previously installed handler,
+//! or to the default action. While it is installed, SIGTRAP actions that the program sets are recorded but not
+//! put into effect ([`exchange`]): the children of Python's `subprocess`, which share its code, reset every
+//! action to the default. A patch that was started and forgotten is finished here, so no thread waits for ever.
+//!
+//! It uses no libc function, no lock and no allocation. Where the trap was ours, it uses no system call either:
+//! the program may have a system call filter that kills it for returning from a handler ([`crate::resume`]).
 
 use crate::{INT3, protocol::Progress, resume, site::Site, store, sys, table};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};

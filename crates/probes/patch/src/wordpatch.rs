@@ -1,6 +1,6 @@
 //! The paper's wordpatch interface (Figure 3): `patch`, `start_patch`, `finish_patch` by address.
 //!
-//! Callers that toggle often keep a [`Site`] instead and save the look-up.
+//! Callers that toggle often keep a [`Site`] instead and avoid the look-up.
 
 use crate::{
     error::{CodeAddr, PatchError},

@@ -1,4 +1,4 @@
-//! Calibration on a few short waits: the figure is complete and the advice follows from it.
+//! Calibration on a few short waits: the figure is complete, and the recommendation follows from it.
 #![cfg(not(loom))]
 
 use patch::{Separation, barrier, calibrate::calibrate};

@@ -1,5 +1,5 @@
-//! A kernel without `membarrier`: straddlers are refused with the reason, all else works, and the paper's wait can be
-//! chosen. A file of its own, since the filter is for the whole process.
+//! A kernel without `membarrier`: straddlers are refused with the reason, everything else works, and the
+//! paper's wait can be chosen. This is a separate file, since the filter applies to the whole process.
 #![cfg(not(loom))]
 
 use patch::{CallSite, CodeAddr, Encoding, Refusal, Separation, barrier, near, patch_all};

@@ -1,8 +1,8 @@
 //! The site's state machine under loom: every interleaving of patchers, a helper and an executor.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p patch --test protocol_model --release`. Code is modelled as two bytes,
-//! one on each side of the boundary; an instruction fetch reads them one after the other, and a barrier waits for the
-//! fetch under way, as a core-serialising barrier does.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p patch --test protocol_model --release`. Code is
+//! modelled as two bytes, one on each side of the boundary; an instruction fetch reads them one after
+//! the other, and a barrier waits for the fetch in progress, as a core-serialising barrier does.
 #![cfg(loom)]
 
 use loom::{

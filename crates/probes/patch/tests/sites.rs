@@ -1,4 +1,4 @@
-//! What a site refuses and what a patch does, on code made for the test.
+//! What a site refuses and what a patch does, on code generated for the test.
 #![cfg(not(loom))]
 
 use patch::{

@@ -1,5 +1,5 @@
-//! A system that forbids memory that is writable and executable: code that exists is patched through `/proc/self/mem`,
-//! new code cannot be made, and both are said. A file of its own, since the rule is for the whole process.
+//! A system that forbids memory that is both writable and executable: existing code is patched through `/proc/self/mem`, new
+//! code cannot be generated, and both are reported. This is a separate file, since the rule applies to the whole process.
 #![cfg(not(loom))]
 
 use patch::{CodeAddr, Refusal, Site, Tier, near, pages::Access};

@@ -1,4 +1,4 @@
-//! What `memtap probe --pid` calls and reads in a process that it attached to. See `probes::profile::attached`.
+//! The functions and data that `memtap probe --pid` calls and reads in an attached process. See `probes::profile::attached`.
 
 use probes::profile::attached::{self, StoppedAt};
 use std::{

@@ -1,4 +1,4 @@
-//! The library's beginning and end in a process, and its forks.
+//! Start and end of the library in a process, and its behaviour on forks.
 
 use probes::profile::{attached, dump, epoch, helper, pass, settings::Settings, window};
 use std::sync::{

@@ -1,9 +1,9 @@
-//! SIGTRAP stays deliverable: a thread that blocks it is killed by an `int3`, be it a probe or the guard of a straddler. These
-//! functions pass on what the program asks for without SIGTRAP, and leave its handler in place; those that
-//! tell a mask or an action tell what was asked for.
+//! Keeps SIGTRAP deliverable: a thread that blocks it is killed by an `int3`, which may be a probe or
+//! the guard of a straddler. These functions pass on the program's request without SIGTRAP, and keep
+//! its handler installed. Functions that return a mask or an action return what the program requested.
 //!
-//! What a program does through system calls of its own is not seen. In a process that was attached to, the C library's
-//! functions get probes instead (`probes::profile`).
+//! Direct system calls of the program are not seen. In an attached process,
+//! the C library's functions get probes instead (`probes::profile`).
 
 use crate::next::Next;
 use libc::{c_int, sigset_t};

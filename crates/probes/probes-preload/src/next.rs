@@ -1,4 +1,4 @@
-//! The C library's functions that this library's own stand before.
+//! The C library's functions that this library's functions precede.
 
 use std::{
     ffi::CStr,

@@ -1,9 +1,8 @@
-//! What unwinds a stack must see the program's own return addresses: they are put back before, and replaced again
-//! afterwards in the frames that survive.
+//! Wrappers for functions that unwind the stack and must see the program's own return addresses:
+//! these are restored before, and replaced again afterwards in the frames that survive.
 //!
-//! `longjmp` needs nothing: frames that it jumps over are recognised by their place. A cancelled thread unwinds through
-//! the C library's own pointer to the unwinder, which no library can stand in for: that function gets a probe
-//! (`probes::profile::attached`).
+//! `longjmp` needs no wrapper: frames that it skips are recognised by their place. A cancelled thread unwinds through the C
+//! library's own pointer to the unwinder, which no library can interpose: that function gets a probe (`probes::profile::attached`).
 
 use crate::next::Next;
 use probes::return_path;

@@ -1,4 +1,4 @@
-//! Attaching to programs that run: they are profiled, and left as they were.
+//! Attaches to running programs: they are profiled, and left as they were.
 
 use probes::{
     attach::{self, AttachError, Attached, ProcessError},

@@ -1,5 +1,5 @@
-//! Programs whose calls are counted by hand, run under the library: exact counts with every call measured, sane
-//! percentiles with sampling, and programs that go on behaving as they did.
+//! Programs whose calls are counted by hand, run with the library: counts are exact when every call
+//! is measured, percentiles are plausible with sampling, and programs keep behaving as they did.
 
 use probes::{
     joined::{FunctionFigures, Profile},

@@ -1,8 +1,8 @@
 //! The figures of the probe layer on this machine, beside the paper's: `cargo run --release -p probes --example bench-probes`.
 //!
-//! All in TSC ticks; medians of batches, so that a preempted batch does not count. The project's limits stand in the last
-//! column. Nothing is asserted: a shared machine's figures are for reading. What is stated above a base is measured in
-//! turns with it, and so is a second base, whose difference shows what differences mean.
+//! All figures are in TSC ticks; they are medians of batches, so that a preempted batch does not count. The project's limits are in
+//! the last column. Nothing is asserted: figures of a shared machine are for reading. A figure that is stated relative to a base is
+//! measured in turns with that base. So is a second base, whose difference from the first shows how much a difference means.
 
 use patch::{CallSite, CodeAddr, Encoding, Site, near, patch_all, sys::ticks};
 use probes::{ProbeId, ProbeKind, Provider, registry};

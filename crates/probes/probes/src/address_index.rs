@@ -1,6 +1,6 @@
 //! A map from addresses to small numbers that is read and written without a lock, and without the program's allocator.
 //!
-//! Open addressing in memory that is mapped at the first use. Keys are never removed; their numbers may be replaced.
+//! It uses open addressing in memory that is mapped at first use. Keys are never removed; their numbers may be replaced.
 
 use patch::arena;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

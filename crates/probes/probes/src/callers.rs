@@ -1,7 +1,7 @@
-//! Which function a return address lies in: the caller, whose own entry may not have been seen.
+//! Finds the function that contains a return address: the caller, whose own entry may not have been seen.
 //!
-//! The table of functions by address is written at each discovery, as a new one, and read without a lock. What was looked up is
-//! kept by return address: a program has few.
+//! The table of functions by address is built anew at each discovery, and read
+//! without a lock. Results are cached by return address, since a program has few.
 
 use crate::{address_index::AddressIndex, module, probe_table};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Why a probe could not be made or switched. Messages name the probe or the function, the address and the reason.
+//! Why a probe could not be created or switched. Messages name the probe or the function, the address and the reason.
 
 use crate::ProbeId;
 use patch::{CodeAddr, PatchError};

@@ -1,13 +1,12 @@
-//! Function probes that are switched on and off while all threads run, and the latency profiler made of them.
+//! Function probes that are switched on and off while all threads run, and the latency profiler built from them.
 //!
-//! The layers are those of "Living on the Edge" (its sections 7 and 9): [`patch`] changes code, [`registry`] turns sites
-//! into probes with dense identifiers ([`activate`], [`deactivate`], [`set_handler`]), [`provider`]s find the sites,
-//! [`profile`] measures latencies in the probed process, [`joined`] joins what its processes wrote. Start reading at [`registry`],
-//! then [`trampoline`] for what a hit costs, then [`profile`].
+//! The layers are those of "Living on the Edge" (its sections 7 and 9): [`patch`] changes code, [`registry`]
+//! turns sites into probes with dense identifiers ([`activate`], [`deactivate`], [`set_handler`]), [`provider`]s
+//! find the sites, [`profile`] measures latencies in the probed process, [`joined`] joins what its processes
+//! wrote. Start reading at [`registry`], then [`trampoline`] for what a hit costs, then [`profile`].
 //!
-//! What it deliberately does not do: it never stops threads, never traces system calls, records no accesses; the
-//! interposed symbols of the `LD_PRELOAD` library are in the crate `probes-preload`, so that linking this one changes
-//! nothing in a program.
+//! The crate deliberately never stops threads, never traces system calls, and records no accesses. The interposed symbols
+//! of the `LD_PRELOAD` library are in the crate `probes-preload`, so that linking this crate changes nothing in a program.
 
 mod address_index;
 pub mod attach;

@@ -1,4 +1,4 @@
-//! Room for what a hit passes on instead of the program's own argument: sets of signals, and what `sigaction` is told.
+//! Storage for what a hit passes on instead of the program's own argument: signal sets, and the argument of `sigaction`.
 
 /// Words of the longest: glibc's `struct sigaction`.
 const WORDS: usize = size_of::<libc::sigaction>() / size_of::<u64>();

@@ -1,4 +1,4 @@
-//! What is known of a probe: its identifier, function and kind. Handed to the discovery callback (section 4).
+//! The metadata of a probe: its identifier, function and kind. Passed to the discovery callback (section 4).
 
 use crate::joined::source::Sources;
 use patch::CodeAddr;

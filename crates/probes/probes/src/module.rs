@@ -1,10 +1,10 @@
 //! The loaded modules: which file an address belongs to, its symbols, and what its sections offer.
 //!
-//! Modules are remembered for ever, also after they are unloaded: a profile names functions that are gone. The table is
-//! read without a lock; reading files and symbols happens at start-up and in the epoch thread, never on a hit.
+//! Modules are remembered for ever, even after they are unloaded, because a profile names functions that are gone.
+//! The table is read without a lock; files and symbols are read at start-up and in the epoch thread, never on a hit.
 //!
-//! A library that is unloaded and loaded again at once has the same file at the same address, and none of the patches. So
-//! each one gets a [`STAMP`] in memory, which is gone with it.
+//! A library that is unloaded and immediately loaded again has the same file at the same address, but
+//! none of the patches. Each module therefore gets a [`STAMP`] in its memory, which disappears with it.
 
 use object::{Object, ObjectSection, ObjectSymbol};
 use patch::{CodeAddr, PAGE_BYTES};

@@ -1,4 +1,4 @@
-//! Names for people: demangled, and matched against a glob.
+//! Human-readable names: demangled, and matched against a glob.
 
 use cpp_demangle::DemangleOptions;
 

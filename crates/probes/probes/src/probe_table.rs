@@ -1,7 +1,7 @@
 //! The table of probes and functions: dense arrays in memory that never moves, so that a hit costs one array look-up.
 //!
-//! This is the data that the trampoline and the handlers read, and the only place that writes it. Probes are made and switched
-//! in [`crate::registry`]. Nothing here allocates with the program's allocator on the path of a first hit.
+//! This is the data that the trampoline and the handlers read, and the only place that writes it. Probes are created
+//! and switched in [`crate::registry`]. Nothing here allocates with the program's allocator on the path of a first hit.
 
 use crate::{
     ProbeError, ProbeId, ProbeKind, ProbeMetadata, Provider,

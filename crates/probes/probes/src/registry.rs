@@ -1,7 +1,7 @@
-//! Probes as they are made and switched: the interface of everybody who is not on the path of a hit.
+//! Creates and switches probes: the interface for all code that is not on the path of a hit.
 //!
 //! A probe joins a *switch* (what is patched to turn it on and off) and a *handler* (which function it calls). Changing
-//! the handler is one store of data; no code changes (section 7). What is known of a probe is in [`crate::probe_table`].
+//! the handler is one store of data; no code changes (section 7). The data of a probe is in [`crate::probe_table`].
 
 use crate::{ProbeError, ProbeId, ProbeKind, Provider, error::Reason};
 use patch::{CallSite, CodeAddr, PatchError, Refusal, Site, Tier, pages};

@@ -1,6 +1,7 @@
-//! Where functions return whose return address was replaced, and how the real addresses come back for what unwinds.
+//! Where functions return whose return address was replaced, and how the real addresses are restored for unwinding.
 //!
-//! The `LD_PRELOAD` library calls [`restore`] and [`replace_again`] around what unwinds. [`return_here`] is the address on the stack; the thread's [`ShadowStack`](crate::shadow::ShadowStack) knows the real one.
+//! The `LD_PRELOAD` library calls [`restore`] and [`replace_again`] around functions that unwind. [`return_here`]
+//! is the address on the stack; the thread's [`ShadowStack`](crate::shadow::ShadowStack) knows the real one.
 
 use crate::{
     profile::calls,

@@ -1,6 +1,6 @@
-//! The assembly that saves and restores every register which a handler may change: nine general ones, and xmm0-15, since a
-//! compiler may keep values in any of them across a call of a local function. In between, `rbp` has the stack pointer after the
-//! general registers were pushed: ten words are above it.
+//! The assembly that saves and restores every register that a handler may change: nine general registers, and
+//! xmm0-15, since a compiler may keep values in any of them across a call of a local function. In between,
+//! `rbp` holds the stack pointer as it was after the general registers were pushed: ten words are above it.
 
 macro_rules! save_registers {
     () => {

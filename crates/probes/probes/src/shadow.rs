@@ -1,11 +1,11 @@
-//! The shadow stack: which calls are under way, and where they really return to.
+//! The shadow stack: which calls are in progress, and where they really return to.
 //!
-//! At an entry site the return address lies on top of the stack; it is kept here and replaced by
-//! [`return_path`](crate::return_path)'s, so that the exit is seen whatever way the function returns. Calls that never return that way (an exception, `longjmp`,
-//! a coroutine that is dropped) are recognised by their place: a frame whose slot lies below the current one is dead.
-//! Frames on a foreign stack (a signal stack, a coroutine) are counted but not paired.
+//! At an entry site the return address is on top of the stack. It is saved here and replaced by that of
+//! [`return_path`](crate::return_path), so that the exit is seen however the function returns. Calls that never return in
+//! the normal way (an exception, `longjmp`, a dropped coroutine) are recognised by their place: a frame whose slot lies
+//! below the current one is dead. Frames on a foreign stack (a signal stack, a coroutine) are counted but not paired.
 //!
-//! This file is the data alone; what happens when a function returns, or when something unwinds, is in that module.
+//! This file contains only the data; the code for returns and unwinding is in that module.
 
 use patch::arena;
 

@@ -1,5 +1,5 @@
-//! The macros for stable Rust, which has no flag for function instrumentation: each leaves a five-byte nop in the code
-//! and a record in the section `memtap_probes`. Without a profiler the nop is all there is.
+//! The macros for stable Rust, which has no flag for function instrumentation: each leaves a five-byte nop
+//! in the code and a record in the section `memtap_probes`. Without a profiler, the nop is the only cost.
 
 /// Leaves a probe site of this name (a string literal or constant) that marks a point: its passes are counted.
 #[macro_export]

@@ -1,7 +1,7 @@
-//! What each thread owns: its shadow stack, its records, its call paths.
+//! The data that each thread owns: its shadow stack, its records, its call paths.
 //!
-//! A state is mapped on a thread's first hit, without the program's allocator, and only its thread writes it; a thread
-//! that ends leaves its state, with all counts, to the next one. Readers look at the words as they are.
+//! A state is mapped on a thread's first hit, without the program's allocator, and only its thread writes it.
+//! A thread that ends leaves its state, with all counts, to the next one. Readers see the words as they are.
 
 use crate::{
     ProbeId,

@@ -1,4 +1,4 @@
-//! The words that a thread's thunks write: its calls by function, and some before the first of them.
+//! The words that a thread's thunks write: its calls by function, with some further words in front.
 //!
 //! | word | |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! How threads stop being probed: each at its end, and all of them when an attachment ends.
+//! How probing of threads ends: for each thread at its end, and for all of them when an attachment ends.
 
 use crate::{
     profile::calls,

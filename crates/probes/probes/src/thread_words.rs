@@ -1,5 +1,5 @@
-//! The words of each thread that a hit looks at first, in thread-local storage of the initial-exec model: to read one takes one
-//! instruction, and calls nothing.
+//! The words of each thread that a hit reads first, in thread-local storage of
+//! the initial-exec model: reading one takes one instruction, and calls nothing.
 
 use std::{
     arch::{asm, global_asm},

@@ -1,12 +1,12 @@
 //! The code between a site and its handler.
 //!
-//! Each probe has a *thunk* near its site that counts the call, and while the function's gate is open pushes the probe's
-//! identifier and jumps to the shared trampoline; where the site is a jump, both are in its *detour*. The trampoline
-//! saves every register a handler may change, looks the handler up by identifier and calls it. No hash, no lock; the guard
-//! word in the thread's own storage makes a probe hit inside a handler a plain return.
+//! Each probe has a *thunk* near its site. The thunk counts the call, and while the function's gate is open it pushes
+//! the probe's identifier and jumps to the shared trampoline; where the site is a jump, both are in its *detour*. The
+//! trampoline saves every register that a handler may change, looks up the handler by identifier and calls it. There is
+//! no hash and no lock. The guard word in the thread's own storage makes a probe hit inside a handler a plain return.
 //!
-//! Deliberately not saved: flags (dead at every site a provider offers), x87 and the upper halves of vector registers
-//! (handlers must not touch them; code built for baseline x86-64 does not).
+//! Deliberately not saved: flags (dead at every site a provider offers), x87 and the upper halves
+//! of vector registers (handlers must not touch them; code built for baseline x86-64 does not).
 
 use crate::{
     probe_table::{self, PROBE_SHIFT, PROBES_BASE},

@@ -1,7 +1,7 @@
-//! The code that is patched and executed, with every outcome that it may have.
+//! The code that is patched and executed, with all its possible outcomes.
 //!
-//! Each function clears four registers, runs the site and returns. The site is one instruction of five bytes that sets one of
-//! the registers to a pattern, or a call of a function that does.
+//! Each function clears four registers, runs the site and returns. The site is one five-byte
+//! instruction that sets one of the registers to a pattern, or a call of a function that does.
 
 use super::{Boundary, Executor, Method};
 use crate::{CallSite, CodeAddr, LINE_BYTES, PAGE_BYTES, PatchError, Refusal, Site, near};

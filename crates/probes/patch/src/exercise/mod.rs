@@ -1,11 +1,11 @@
-//! Exercising the protocols: patchers change sites while executors run them, and every execution is checked.
+//! Exercises the protocols: patchers change sites while executors run them, and every execution is checked.
 //!
-//! A site lies in a function whose every legal outcome is known: each version of the instruction loads another
-//! register with another pattern, so an instruction fetched half old and half new shows as a wrong pattern or a wrong
-//! register, not only as a crash ([`code`]). Patches are paced ([`pace`]): each waits until an executor is about to execute,
-//! for otherwise most of them would fall into the time in which executors cool their caches and show nothing.
+//! A site is in a function whose legal outcomes are all known. Each version of the instruction loads another
+//! register with another pattern, so an instruction fetched half old and half new shows up as a wrong pattern or
+//! a wrong register, not only as a crash ([`code`]). Patches are paced ([`pace`]): each waits until an executor
+//! is about to execute. Otherwise most patches would happen while executors cool their caches, and test nothing.
 //!
-//! Used by the tests, the long stress run and [`crate::calibrate`]; it makes its own code and touches nothing else.
+//! It is used by the tests, the long stress run and [`crate::calibrate`]; it generates its own code and touches nothing else.
 
 mod code;
 mod pace;

@@ -1,7 +1,7 @@
-//! When patchers patch: at the moment an executor says that it is about to execute, and a little later.
+//! The timing of patches: at the moment an executor announces that it is about to execute, and a little later.
 //!
-//! An executor that flushes lines, or fills the instruction TLB with other pages, executes the site for a small part of its
-//! time. A patch at any other time finds nobody whom it could tear.
+//! An executor that flushes lines, or fills the instruction TLB with other pages, spends only a small
+//! part of its time executing the site. A patch at any other time meets no execution that it could tear.
 
 use crate::sys;
 use std::sync::atomic::{AtomicU64, Ordering};

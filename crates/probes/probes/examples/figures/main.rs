@@ -1,7 +1,7 @@
-//! The paper's Figures 9 to 14 and Tables 1 to 3 on this machine, as SVG: `cargo run --release -p probes --example figures
-//! -- DIRECTORY`. What the paper measured is drawn beside, or said in the second line where it gives no figures.
+//! The paper's Figures 9 to 14 and Tables 1 to 3 on this machine, as SVG: `cargo run --release -p probes --example figures -- DIRECTORY`.
+//! The paper's measurements are drawn beside ours, or given in the second line where it states no figures.
 //!
-//! It takes about two minutes. Nothing is asserted: pictures are for looking at.
+//! It takes about two minutes. Nothing is asserted: the pictures are for viewing.
 
 mod programs;
 

@@ -1,4 +1,4 @@
-//! Tables 1 and 3 and Figure 14: real programs, as Debian has them. Programs that are not installed are left out.
+//! Tables 1 and 3 and Figure 14: real programs, as packaged by Debian. Programs that are not installed are left out.
 
 use object::{Object, ObjectSection};
 use probes::joined::Profile;

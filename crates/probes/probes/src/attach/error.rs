@@ -1,4 +1,4 @@
-//! Why a process cannot be profiled while it runs. One line each: what, and what to do.
+//! Why a running process cannot be profiled. Each error is one line: what went wrong, and what to do about it.
 
 /// An error of attaching; the process was left as it was.
 #[derive(Debug, thiserror::Error)]

@@ -1,11 +1,11 @@
-//! Attaching to a process that runs, and leaving it as it was.
+//! Attaches to a running process, and leaves it as it was.
 //!
 //! One thread at a safe place is borrowed for `dlopen` of the probes' library and for a call that starts the profiler in
-//! a thread of its own; the rest of the program runs on meanwhile (crate `attach`). [`Attached::end`] asks the library to
-//! switch all probes off and to write its profile; then, for some microseconds, all threads are stopped at once, and the
-//! return addresses that are still replaced are put back. What remains in the process is the library, mapped and idle.
+//! a thread of its own; the rest of the program keeps running (crate `attach`). [`Attached::end`] asks the library to
+//! switch off all probes and to write its profile; then all threads are stopped at once for some microseconds, and the
+//! return addresses that are still replaced are restored. What remains in the process is the library, mapped and idle.
 //!
-//! Deliberately no debugger: nothing of this is on a probe's path, and while a program is profiled it is not traced.
+//! This is deliberately not a debugger: none of it is on a probe's path, and a program is not ptraced while it is profiled.
 
 mod error;
 

@@ -1,4 +1,4 @@
-//! The profiles that a run's processes wrote, joined by function and named: the figures that every view shows.
+//! The profiles written by the processes of a run, joined by function and with names: the figures shown by every view.
 //!
 //! Drawing them is left to the crate `report`. Nothing here runs in the probed process. Start with [`Profile::read`].
 

@@ -1,4 +1,4 @@
-//! The profile of a run: what its processes wrote, joined by function and named.
+//! The profile of a run: the output of its processes, joined by function and with names.
 
 use super::source::Sources;
 use crate::{

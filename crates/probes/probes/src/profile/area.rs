@@ -1,9 +1,9 @@
-//! The file that a process writes its profile to, mapped from the beginning.
+//! The file to which a process writes its profile, mapped from the beginning.
 //!
-//! A server gives up its rights after the profiler started: another user, another root directory, all descriptors
-//! closed, a limit of no files, a filter that kills for `open`. A shared mapping outlives all of that, so the profile is
-//! written with plain stores. The file has two halves; the header says which one is whole, so that a process that is
-//! killed while it writes leaves the profile before.
+//! A server may give up its rights after the profiler started: it changes its user or its root directory,
+//! closes all descriptors, sets a limit of no files, or installs a filter that kills for `open`. A shared
+//! mapping survives all of that, so the profile is written with plain stores. The file has two halves, and the
+//! header says which one is complete, so a process that is killed while it writes leaves the previous profile.
 //!
 //! | offset | bytes | |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | 4096 | [`HALF_BYTES`] | the first half |
 //! | 4096 + [`HALF_BYTES`] | [`HALF_BYTES`] | the second half |
 //!
-//! What was not written takes no room on the disk. [`read`] is for the report, in another process.
+//! Parts that were never written take no disk space. [`read`] is for the report, in another process.
 
 use std::{
     fs::OpenOptions,

@@ -1,4 +1,4 @@
-//! How measured calls end: by their return, or because a hit shows that they are under way no more.
+//! How measured calls end: by their return, or because a hit shows that they are no longer in progress.
 
 use super::strata::LONG_TICKS;
 use crate::{callers, shadow::Frame, thread::ThreadState};

@@ -1,9 +1,9 @@
-//! What the parts of a probe cost on this machine, in TSC ticks: measured when the first epoch thread starts. A forked child knows
-//! what its parent measured.
+//! The costs of the parts of a probe on this machine, in TSC ticks: measured when
+//! the first epoch thread starts. A forked child inherits its parent's measurements.
 //!
-//! A thunk of our own, which no site leads to, is called in a loop: with its gate shut it counts, with its gate open it goes
-//! through the trampoline to a handler that does nothing. The handlers of real probes time themselves
-//! ([`crate::thread::ThreadState::handler_ticks`]); what a trap costs is found with one of our own, too, unless traps are forbidden.
+//! A thunk of our own, to which no site leads, is called in a loop. With its gate shut it counts; with its gate open it goes through the
+//! trampoline to a handler that does nothing. The handlers of real probes time themselves
+//! ([`crate::thread::ThreadState::handler_ticks`]). The cost of a trap is measured with one of our own, too, unless traps are forbidden.
 
 use crate::{
     probe_table,

@@ -1,4 +1,4 @@
-//! Which modules and functions get probes, and what each new probe gets.
+//! Which modules and functions get probes, and what is set up for each new probe.
 
 use super::{attached::children, handlers, masks, settings, unprobed, unwinder, window};
 use crate::{ProbeId, callers, module, provider, registry};

@@ -1,7 +1,6 @@
-//! Writing the profile: at the program's end, once a second before it (so that a killed process leaves one too), and
-//! whenever asked.
+//! Writes the profile: at the program's end, once a second before it (so that a killed process leaves one too), and on request.
 //!
-//! Counts are read while threads go on writing them: each is right, together they are as of slightly different moments.
+//! Counts are read while threads keep writing them: each is right, but together they are from slightly different moments.
 
 use super::{
     area, governor,

@@ -1,8 +1,8 @@
-//! The epoch thread: opens the windows that shut, looks for new modules, writes a snapshot now and then, and does what
-//! the governor says.
+//! The epoch thread: opens windows that were shut, looks for new modules,
+//! writes a snapshot now and then, and executes the decisions of the governor.
 //!
-//! It is muted itself and takes no signals. It switches probes only while it holds off forks and, by the loader's own
-//! lock, unloading.
+//! It is itself exempt from probes and takes no signals. It switches probes
+//! only while it holds off forks and, by the loader's own lock, unloading.
 
 use super::{attached, discovery, dump, governor, helper, pass, processor_time, settings, window};
 use crate::{

@@ -1,16 +1,16 @@
-//! The governor: keeps what the probes cost inside a budget, and says what is not counted for its sake.
+//! The governor: keeps the cost of the probes within a budget, and reports what is not counted as a consequence.
 //!
-//! It adds up what was spent: what handlers say they took, the way to them, what was counted and trapped at the costs that were
-//! measured on this machine ([`super::costs`]), and the processor time of the epoch thread. What an epoch spent too much the next
-//! ones spend less, so that the share is kept over a run, and not only from one epoch to the next.
+//! It adds up the cost: the time that handlers report, the way to them, counting and traps at the costs measured
+//! on this machine ([`super::costs`]), and the processor time of the epoch thread. If an epoch exceeds its budget,
+//! the next ones spend less, so that the share is kept over a run, and not only from one epoch to the next.
 //!
-//! Two things can be changed. Measuring is kept down by opening fewer of the shut windows an epoch, in the order in which they shut, and
-//! for fewer long calls ([`thrift`]). Counting is a few ticks a call, which
-//! is much for a function that does little and is called all the time: such ones are switched off altogether, for some
-//! epochs, and on again for one. What they are called meanwhile is estimated from the rates before and after, in
-//! processor time; the error is what lies between the lowest and the highest rate ever seen, since a burst can have come and gone.
+//! It controls two things. Measuring is limited by opening fewer of the shut windows per epoch, in the order in which
+//! they shut, and for fewer long calls ([`thrift`]). Counting costs a few ticks per call, which is a lot for a function
+//! that does little and is called all the time. Such functions are switched off altogether for some epochs, and on
+//! again for one. Their calls while switched off are estimated from the rates before and after, in processor time. The
+//! error is the range between the lowest and the highest rate ever seen, since a burst may have come and gone.
 //!
-//! Without a budget no probe is ever switched off, and counts are exact. Measuring is kept down all the same, to [`MEASURING_SHARE`].
+//! Without a budget no probe is ever switched off, and counts are exact. Measuring is still limited, to [`MEASURING_SHARE`].
 
 use super::{
     costs::{self, KnownCosts},

@@ -1,7 +1,7 @@
 //! What a hit does: the handlers of the profiler's probes.
 //!
-//! A handler writes only its own thread's memory and the function's sampling window. What it does not see, because the
-//! window is shut, is counted by the thunk ([`crate::trampoline`]).
+//! A handler writes only its own thread's memory and the function's sampling window. Calls that
+//! it does not see, because the window is shut, are counted by the thunk ([`crate::trampoline`]).
 
 use super::{calls, window};
 use crate::{

@@ -1,11 +1,10 @@
-//! The epoch thread as one of the program's threads: how others have it write the profile, and when it is the last one.
+//! The epoch thread as one of the program's threads: how other threads have it write the profile, and when it is the last one.
 //!
-//! A thread that ends the process may be in a signal handler that interrupted the allocator, may have a filter of system
-//! calls, or may be in the middle of writing the profile itself. So it does not write: it asks the epoch thread, and waits for
-//! it, not for ever.
+//! A thread that ends the process may be in a signal handler that interrupted the allocator, may have a system call filter, or may be in
+//! the middle of writing the profile itself. It therefore does not write, but asks the epoch thread, and waits for it, though not for ever.
 //!
-//! To the C library the epoch thread is a thread like others, so that `setuid` reaches it. The price: a process does not
-//! end with the program's last thread. [`is_alone`] notices that.
+//! To the C library the epoch thread is an ordinary thread, so that `setuid` applies to it. The
+//! price is that a process does not end with the program's last thread. [`is_alone`] detects that.
 
 use crate::thread;
 use patch::sys;

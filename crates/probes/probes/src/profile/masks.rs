@@ -1,6 +1,6 @@
-//! SIGTRAP stays deliverable in a process that was attached to: a thread that blocks it is killed by an `int3`, be it a probe or the
-//! guard of a straddler. The functions by which a program says what is blocked get probes that take SIGTRAP out of their
-//! argument. A preloaded library stands before these functions instead (`probes-preload`).
+//! Keeps SIGTRAP deliverable in an attached process: a thread that blocks it is killed by an `int3`, which may be
+//! a probe or the guard of a straddler. The functions by which a program blocks signals get probes that remove
+//! SIGTRAP from their argument. A preloaded library interposes these functions instead (`probes-preload`).
 
 use super::settings;
 use crate::{

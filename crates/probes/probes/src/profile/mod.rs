@@ -1,9 +1,9 @@
-//! The latency profiler of section 9, inside the probed process: it measures intervals, switches itself off after a
-//! few samples of a function, and on again with the next epoch.
+//! The latency profiler of section 9, inside the probed process: it measures intervals,
+//! switches itself off after a few samples of a function, and on again in the next epoch.
 //!
-//! [`discovery`] makes the probes, [`handlers`] is what a hit does, [`window`] the sampling, [`strata`] what follows from it for all
-//! calls, [`epoch`] the thread that opens windows again ([`helper`]: its place among the program's threads), [`dump`] what is written for [`crate::joined`]. Nothing here
-//! formats or names; that is the report's work, in another process.
+//! [`discovery`] creates the probes, [`handlers`] is what a hit does, [`window`] is the sampling, [`strata`] extrapolates from it
+//! to all calls, [`epoch`] is the thread that opens windows again ([`helper`]: its place among the program's threads), [`dump`]
+//! is what is written for [`crate::joined`]. Nothing here formats or names; that is done by the report, in another process.
 
 pub mod area;
 pub mod attached;

@@ -1,14 +1,14 @@
-//! The time that functions take outside their callees, where calls are sampled: what all calls of a function take, less what the
-//! calls take that it makes.
+//! The time that functions take outside their callees, where calls are sampled:
+//! the time of all calls of a function, minus that of the calls that it makes.
 //!
-//! Both are estimates of all calls, measured or not, so a callee that is not measured is no part of its caller's own time. Each
-//! measured call knows its caller by its return address, so it counts for the right one even where that was not measured itself.
-//! Recursive calls are on both sides, and cancel out.
+//! Both are estimates for all calls, measured or not, so the time of a callee that is not measured is not included
+//! in its caller's own time. Each measured call knows its caller by its return address, so it is attributed to the
+//! right one even if that was not measured itself. Recursive calls are on both sides, and cancel out.
 //!
-//! A call seems to take a little more than it does: what its probe takes after the clock was read at the entry and before it is read
-//! at the exit. In a program of very short functions that is most of what is measured, and a function that does little but call them
-//! seems to take less than no time. So that little is found as what leaves the least time below zero ([`unseen_ticks`]). The times
-//! of all functions never add up to more than the threads were there.
+//! A call seems to take a little longer than it does: its probe takes time after the clock is read at the entry and before it
+//! is read at the exit. In a program of very short functions that is most of what is measured, and a function that does little
+//! but call them seems to take less than no time. This overhead is therefore estimated as the value that leaves the least time
+//! below zero ([`unseen_ticks`]). The times of all functions never add up to more than the lifetimes of the threads.
 
 use super::raw::{RawFunction, RawPath};
 

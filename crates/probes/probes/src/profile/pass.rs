@@ -1,4 +1,4 @@
-//! The passes of the epoch thread, as others know of them: what keeps one waiting, and what they did so far.
+//! The passes of the epoch thread, as other threads see them: what delays one, and what they have done so far.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,

@@ -1,7 +1,7 @@
-//! A thread's tree of call paths: who called whom, as far as both were measured.
+//! A thread's tree of call paths: who called whom, where both were measured.
 //!
-//! A hash table of (parent, function), small at first, so that it stays in the processor's caches, and doubled when half
-//! full; at a fixed number of nodes further paths are joined to their parent and counted as such.
+//! It is a hash table of (parent, function), small at first, so that it stays in the processor's caches, and doubled
+//! when half full. At a fixed number of nodes, further paths are merged into their parent and counted as such.
 
 use super::strata::{Factors, LONG_TICKS};
 use patch::arena;

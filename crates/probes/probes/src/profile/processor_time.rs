@@ -1,4 +1,4 @@
-//! How much processor time the program has used, and how much it had to wait for.
+//! How much processor time the program has used, and how long its threads had to wait for a processor.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

@@ -1,4 +1,4 @@
-//! What the probed process writes and the report reads: one JSON document a process.
+//! The data that the probed process writes and the report reads: one JSON document per process.
 
 use super::histogram::BucketCount;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What is kept of a function by each thread.
+//! The data that each thread keeps of a function.
 
 use super::{
     histogram,

@@ -1,5 +1,5 @@
-//! What the profiler was asked for. Passed to the probed process as environment variables `MEMTAP_PROBES_*`, and kept there
-//! for everybody who asks ([`current`]).
+//! The settings of the profiler. They are passed to the probed process as environment
+//! variables `MEMTAP_PROBES_*`, and kept there for later queries ([`current`]).
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 

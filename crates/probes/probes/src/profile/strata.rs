@@ -1,13 +1,13 @@
-//! From measured calls to all: stratified estimates of a function's time in one thread.
+//! Extrapolates from measured calls to all calls: stratified estimates of a function's time in one thread.
 //!
-//! Between two openings of a function's window lies a *stratum*: some calls, counted exactly, of which some were measured. A measured
-//! call that is not inside another measured one of the same function is a *cluster*: it stands for itself and the recursive calls
-//! inside, which were counted, and whose time is in its own. Each stratum's calls take the time a call that its clusters took
-//! (a ratio estimate; without recursion the mean), so that an epoch with many calls weighs more than one with few, and a
-//! recursive function is not taken for as long as its outermost call as often as it calls itself.
+//! Between two openings of a function's window lies a *stratum*: a number of calls, counted exactly, of which some were measured.
+//! A measured call that is not inside another measured one of the same function is a *cluster*: it stands for itself and the
+//! recursive calls inside, which were counted, and whose time is part of its own. The calls of each stratum are taken to have the
+//! time per call of its clusters (a ratio estimate; without recursion the mean). An epoch with many calls therefore weighs more
+//! than one with few, and the time of a recursive function's outermost call is not counted once for each recursive call.
 //!
-//! The variance is that of a ratio of cluster totals: (N/c)^2 k/(k-1) sum (D - r m)^2 (1 - c/N), with N calls, k clusters of m calls and
-//! time D, c = sum m, r = sum D / c.
+//! The variance is that of a ratio of cluster totals: (N/c)^2 k/(k-1) sum (D - r m)^2
+//! (1 - c/N), with N calls, k clusters of m calls and time D, c = sum m, r = sum D / c.
 
 /// Standard deviations on either side of an estimate that hold the truth 95 times of 100.
 pub const TWO_SIDED_95: f64 = 1.96;

@@ -1,4 +1,4 @@
-//! The latest measured calls of a thread, for a timeline. A ring: older ones are overwritten and counted.
+//! The latest measured calls of a thread, for a timeline. This is a ring: older calls are overwritten, and their number is kept.
 
 use super::settings;
 use patch::arena;

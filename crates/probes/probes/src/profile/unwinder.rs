@@ -1,5 +1,5 @@
-//! Probes around which the real return addresses are on the stack, since a library that was loaded late stands in for nobody's
-//! symbols: the unwinder's own functions get them.
+//! Probes of the unwinder's own functions, which need the real return addresses
+//! on the stack: a library that was loaded late can't interpose symbols.
 
 use super::settings;
 use crate::{module, provider::entry, registry, return_path};

@@ -1,13 +1,14 @@
-//! Sampling: each function has a window that is open for some calls; the calls outside it are counted and not measured.
+//! Sampling: each function has a window that is open for some calls; the calls outside it are counted but not measured.
 //!
-//! The window is the function's gate ([`crate::probe_table::gate`]): while it is shut, a thunk counts and
-//! goes on. The epoch thread opens it again. From one opening to the next is a stratum of [`super::strata`], in each thread.
+//! The window is the function's gate ([`crate::probe_table::gate`]): while it is shut, a thunk counts the call and continues.
+//! The epoch thread opens it again. The time from one opening to the next is a stratum of [`super::strata`], in each thread.
 //!
-//! A window opens for as many calls as were asked for, and for more where calls are long: for as many as would fit into the time of those
-//! that take [`LONG_TICKS`] or more if they took just that. So calls that are longer are all measured, and measuring takes a hundredth of
-//! a function's time. Where all that is too much, fewer windows open, and for fewer calls ([`super::governor`]).
+//! A window opens for the requested number of calls, and for more where calls are long. The additional
+//! number is that of calls of just [`LONG_TICKS`] that would fit into the time of the calls that take that
+//! long or longer. Longer calls are therefore all measured, and measuring takes a hundredth of a function's
+//! time. Where all that is too much, fewer windows open, and for fewer calls ([`super::governor`]).
 //!
-//! Only where the governor ([`super::governor`]) had to switch a probe off altogether are calls an estimate.
+//! Call counts are estimates only where the governor ([`super::governor`]) had to switch off a probe altogether.
 
 use super::{
     governor, settings,

@@ -1,14 +1,15 @@
 //! The entries of unmodified functions, found by their symbols.
 //!
-//! Only the first instruction is ever changed, so a thread that stands after it is never in the way:
+//! Only the first instruction is ever changed, so a thread that is past it
+//! is never affected. The method depends on the length of that instruction:
 //! - five bytes or more: a jump to a detour that holds the displaced instruction;
-//! - two to four bytes: a *punned* jump whose last displacement bytes are the program's next bytes, to a landing place
-//!   at an address that they dictate (see [`super::pun`]); with one byte the whole displacement is dictated;
+//! - two to four bytes: a *punned* jump whose last displacement bytes are the program's next bytes, to a landing
+//!   place at an address that they dictate (see [`super::pun`]); with one byte the whole displacement is dictated;
 //! - where no landing place can be mapped, a jump over several instructions, if the program has not begun (see [`super::several`]);
-//! - else, or where the next function begins within five bytes: `int3`, whose handler goes to the detour (over a microsecond a hit, so only
-//!   sampling makes it bearable).
+//! - otherwise, or where the next function begins within five bytes: `int3`, whose handler goes
+//!   to the detour (this takes over a microsecond per hit, so it is only bearable with sampling).
 //!
-//! The inactive probe is the program's own instruction. Functions that a probe would break are named with a reason.
+//! The inactive probe is the program's own instruction. Functions that a probe would break are listed with a reason.
 
 use super::{Found, pun, several, unprobeable};
 use crate::{

@@ -1,9 +1,9 @@
-//! `-finstrument-functions` (sections 7 and 8): calls of `__cyg_profile_func_enter` and `_exit` that the compiler made.
+//! `-finstrument-functions` (sections 7 and 8): calls of `__cyg_profile_func_enter` and `_exit` that the compiler inserted.
 //!
-//! A site is found when it is first hit. Its call is then led to a thunk that carries the probe's identifier, so that
-//! later hits need no look-up by address (section 7, "Optimized argument passing"); a call that straddles a line keeps
-//! its target and costs a look-up instead, since moving it would cost barriers in the middle of the program.
-//! Nothing here allocates: a first hit may be anywhere, also in the allocator.
+//! A site is found when it is first hit. Its call is then redirected to a thunk that carries the probe's
+//! identifier, so that later hits need no look-up by address (section 7, "Optimized argument passing"). A call
+//! that straddles a line keeps its target and costs a look-up instead, since redirecting it would need barriers
+//! in the middle of the program. Nothing here allocates: a first hit may be anywhere, including in the allocator.
 
 use crate::{
     ProbeId, ProbeKind, Provider,

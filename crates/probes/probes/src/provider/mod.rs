@@ -1,7 +1,7 @@
-//! Where probe sites come from. Each provider turns what it finds in a module into probes, and names what it cannot.
+//! Sources of probe sites. Each provider turns what it finds in a module into probes, and lists what it cannot probe.
 //!
-//! Sites left by a compiler win; the entries of unmodified functions are used only in modules that have none, and never
-//! in this library, in the loader or (unless [`Settings::libraries`](settings::Settings) says so) in the system's libraries.
+//! Sites left by a compiler take precedence. The entries of unmodified functions are used only in modules that have none, and
+//! never in this library, in the loader or (unless [`Settings::libraries`](settings::Settings) says so) in the system's libraries.
 
 pub mod entry;
 pub mod instrument;

@@ -1,8 +1,8 @@
 //! `-fpatchable-function-entry=N` (C, C++, nightly Rust): nops at each function's entry, listed in a section.
 //!
 //! The first five bytes become a call that is switched by its first byte; flags are dead there. Five one-byte nops are
-//! five instructions: they are joined only while the process has one thread; in modules that come later the function is
-//! probed like an unmodified one. So is one whose first nop is longer than five bytes, as clang makes them.
+//! five instructions: they are joined only while the process has one thread. In modules that are loaded later the function
+//! is probed like an unmodified one. So is a function whose first nop is longer than five bytes, as clang emits them.
 
 use super::{Found, entry, function_of, is_single_threaded};
 use crate::{ProbeKind, Provider, error::Reason, module::Module, registry};

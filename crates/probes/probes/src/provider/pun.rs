@@ -1,10 +1,10 @@
 //! Landing places for punned jumps: short pieces of code at addresses that the program's own bytes dictate.
 //!
-//! A jump that may only change the first bytes of its displacement reaches a window of addresses; some five bytes there
-//! must be free to map. Pages are shared by all landings that fall on them. (The technique is e9patch's.)
+//! A jump that may only change the first bytes of its displacement reaches a window of addresses; some five
+//! bytes there must be free to map. Pages are shared by all landings on them. (The technique is e9patch's.)
 //!
-//! When an attachment ends they are given back, some hundreds of mappings ([`release`]); the next one maps them again where they
-//! were ([`reclaim`]).
+//! When an attachment ends, some hundreds of such mappings are unmapped ([`release`]);
+//! the next attachment maps them again at the same addresses ([`reclaim`]).
 
 use patch::{CodeAddr, JMP_REL32, callpatch, near, sys};
 use std::{

@@ -1,7 +1,7 @@
 //! Sites left by [`crate::probe_site!`] and [`crate::probe_scope!`] in stable Rust.
 //!
-//! Each record of the section names the site, the text of the name, the kind, and the static that stands for the
-//! function, shared by entry and exit.
+//! Each record of the section names the site, the text of the name, the kind,
+//! and the static that represents the function, which entry and exit share.
 
 use super::Found;
 use crate::{ProbeKind, Provider, module::Module, registry};

@@ -1,9 +1,10 @@
-//! Functions whose first instruction is too short for a jump, and where no punned one has a place to land: the first few
-//! instructions are displaced together.
+//! Functions whose first instruction is too short for a jump, and for which a punned
+//! jump has no landing place: their first few instructions are displaced together.
 //!
-//! A thread could stand between them, so that is done only before the program begins, while it has one thread. Later nothing is changed
-//! there any more: the jump stays, and the probe is switched where it leads to. A jump of the function to any but the first of them
-//! would end in the middle of ours; the function, and the part of it that the compiler keeps elsewhere (`.cold`), are searched for one.
+//! A thread could be between these instructions, so this is done only before the program begins, while it has one
+//! thread. Nothing is changed there later: the jump stays, and the probe is switched at the jump's target. A jump
+//! of the function to any of these instructions except the first would end in the middle of our jump. The function
+//! is therefore searched for such jumps, including the part that the compiler places elsewhere (`.cold`).
 
 use crate::module::Module;
 use patch::CodeAddr;

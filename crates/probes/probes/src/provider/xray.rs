@@ -1,8 +1,8 @@
 //! XRay sleds (`-fxray-instrument`, nightly `-Z instrument-xray`) without the XRay runtime.
 //!
-//! An entry sled is a two-byte jump over nine bytes that nothing executes: the call is written there once, and the probe
-//! is switched by the aligned two bytes before them (a jump, or a two-byte nop). An exit sled is a `ret` with ten unused
-//! bytes after it: switched by its one byte. No toggle ever straddles, and none needs a barrier.
+//! An entry sled is a two-byte jump over nine bytes that are never executed. The call is written there once, and the
+//! probe is switched by the aligned two bytes before them (a jump, or a two-byte nop). An exit sled is a `ret` with
+//! ten unused bytes after it, and is switched by its one byte. No toggle ever straddles, and none needs a barrier.
 
 use super::{Found, function_of, unprobeable};
 use crate::{

@@ -1,4 +1,4 @@
-//! The beginning: probes for a process whose threads run on meanwhile.
+//! Starts probing a process whose threads keep running meanwhile.
 
 use super::{FAILED, IDLE, RUNNING, STARTING, STATE, UNSAFE, children};
 use crate::{

@@ -1,9 +1,9 @@
-//! The children that a process forks while it is attached to. They are probed as it is, and each writes a profile of its own; when the
-//! attachment ends they have to be told, and waited for, or what they counted since their last snapshot would be missing.
+//! The children that a process forks while it is attached to. They are probed like their parent, and each writes a profile of its own.
+//! When the attachment ends they have to be notified, and waited for, or what they counted since their last snapshot would be missing.
 //!
-//! All of them share a page with the process: one word says that it is over, and each child that profiles has a slot with its
-//! number. A child takes its slot before it looks at the word, and whoever ends the attachment writes the word before it looks at the
-//! slots, so that no child is overlooked. Children that are killed leave their slot as it is: they are gone when their memory is.
+//! They all share a page with the process: one word says that the attachment is over, and each profiling child has a slot with its
+//! number. A child takes its slot before it reads the word, and the thread that ends the attachment writes the word before it reads
+//! the slots, so no child is overlooked. Children that are killed leave their slot as it is: they are gone when their memory is.
 //!
 //! A child that ends by `_exit` runs no exit handlers. The C library's function gets a probe that has the profile written.
 

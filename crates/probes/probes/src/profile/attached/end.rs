@@ -1,6 +1,6 @@
-//! The end: the process is left as it was, but for the library and the probes' thunks, which stay mapped without the right to
-//! write: a handler of a signal may have interrupted one, and return there later. Landing places, of which there are hundreds,
-//! are unmapped, unless the address of one lies on some stack.
+//! Ends an attachment: the process is left as it was, except for the library and the probes' thunks. These stay
+//! mapped without write permission, because a signal handler may have interrupted a thunk and return there
+//! later. Landing places, of which there are hundreds, are unmapped, unless the address of one is on some stack.
 
 use super::{IDLE, STAGE, STATE, STOPPED, STOPPING, StoppedAt, children, stage};
 use crate::{

@@ -1,9 +1,9 @@
-//! The profiler in a process that ran already: what differs from one that was preloaded.
+//! The profiler in a process that was already running: how it differs from a preloaded one.
 //!
-//! It begins in a thread of its own ([`begin`]), and it ends before the program does, in two steps ([`end`]): the epoch thread
-//! switches all probes off and writes the profile; then the process that attached, while it has all threads stopped, has the
-//! last return addresses put back. What stays is the library itself, mapped and idle; the next attachment uses it again.
-//! This file is what both processes know of it.
+//! It begins in a thread of its own ([`begin`]), and it ends before the program does, in two steps ([`end`]).
+//! First, the epoch thread switches off all probes and writes the profile. Then the attaching process, while
+//! it has stopped all threads, has the last return addresses restored. What remains is the library itself,
+//! mapped and idle; the next attachment uses it again. This file holds what both processes know of it.
 
 pub mod begin;
 pub mod children;
