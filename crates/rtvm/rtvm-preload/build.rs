@@ -1,4 +1,4 @@
-//! The library's soname, as include/abi keeps it: programs that link the library ask for that name.
+//! The library's soname, as include/abi states it: programs that link the library record that name.
 
 fn main() {
     let symbols = include_str!("../../../include/abi/libmemtap_rtmalloc.symbols");

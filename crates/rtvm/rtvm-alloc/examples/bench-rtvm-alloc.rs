@@ -1,11 +1,11 @@
 //! `cargo xtask bench rtvm-alloc`: threads that allocate and release, under several mallocs, in one table.
 //!
-//! A run is a process of its own with the malloc in question in `LD_PRELOAD`: T threads, each with a live set of blocks of
-//! random sizes up to S. A pair is: release a random one, ask for a new one, write to each of its pages. Blocks are released by
-//! the thread that asked for them (own), or lie in one set for all threads, so that nearly each is released by another one
-//! (foreign). One phase counts pairs over time, a second one times each call; before them the same runs for as long, which is more than
-//! twice the time that rtmalloc keeps released pages for. Rounds go through the mallocs in turn, since other programs run too; the
-//! table has medians.
+//! Each run is a separate process with the malloc under test in `LD_PRELOAD`. It has T threads, each with a live set of
+//! blocks of random sizes up to S. A pair is: release a random block, request a new one, write to each of its pages.
+//! Blocks are released by the thread that requested them (own), or are in one set for all threads, so that nearly every
+//! block is released by another thread (foreign). One phase counts pairs over time, and a second one times each call. A
+//! warm-up before them runs the same load for as long, which is more than twice the time for which rtmalloc keeps
+//! released pages. Rounds alternate between the mallocs, since other programs run too; the table shows medians.
 //!
 //! `--threads 1,8 --sizes 400,4000 --frees own,foreign --rounds 3 --mallocs glibc,rtmalloc`; start reading at [`measure`].
 

@@ -1,12 +1,12 @@
 //! A thread's cache of blocks, so that most calls take no lock.
 //!
-//! A size class ([`crate::classes`]) has two magazines of at most [`BATCH`](crate::BATCH) blocks: malloc takes from the one, free
-//! puts into it; when it is empty or full the other one takes its place; when that does not help either, a whole magazine goes
-//! to or comes from the other threads ([`Shelf`]), and only then the heap is asked, for one magazine of blocks in one go. Who
-//! frees a block caches it, whoever asked for it.
+//! A size class ([`crate::classes`]) has two magazines of at most [`BATCH`](crate::BATCH) blocks. malloc takes
+//! from one of them, and free puts into it. When it is empty or full, the other one takes its place. If that does
+//! not help either, a whole magazine is exchanged with the other threads ([`Shelf`]). Only then is the heap used,
+//! for one magazine of blocks at once. The thread that frees a block caches it, whichever thread allocated it.
 //!
-//! To the heap a cached block is in use, with a mark in its tag: so that freeing it again is an error, as it is without cache.
-//! Start reading at [`ThreadCache::take`].
+//! To the heap a cached block is in use, with a mark in its tag. Freeing it again is
+//! therefore an error, as it is without a cache. Start reading at [`ThreadCache::take`].
 
 use std::ptr::{NonNull, null_mut};
 

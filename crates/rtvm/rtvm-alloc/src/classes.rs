@@ -1,9 +1,8 @@
-//! Size classes of the caches: few enough that each thread has a place for all of them, close enough that little is wasted.
+//! Size classes of the caches: few enough that each thread has space for all of them, and close enough that little is wasted.
 //!
-//! Up to 1,024 bytes a class is one size, in steps of 16. From there to 64 KiB a power of two has eight classes, and a class
-//! is a size that malloc rounds up to. It lies one of TLSF's own steps (a 32nd) above the round number: so that 4,096 bytes,
-//! which programs like to ask for, have room with their tag, and so that TLSF finds a released block of a class again.
-//! Bytes are those of blocks, tag included.
+//! Up to 1,024 bytes a class is one size, in steps of 16. From there to 64 KiB each power of two has eight classes, and a class is a size
+//! that malloc rounds up to. It is one of TLSF's own steps (a 32nd) above the round number, so that 4,096 bytes, which programs often
+//! request, fit together with their tag, and so that TLSF finds a released block of a class again. Sizes are those of blocks, tag included.
 
 /// The most blocks of a magazine, and so of what one call moves under the lock.
 pub const BATCH: usize = 16;

@@ -1,9 +1,9 @@
-//! Where threads leave full magazines of blocks for other threads, without a lock.
+//! The depot: threads leave full magazines of blocks here for other threads, without a lock.
 //!
-//! A row of slots for each class: empty, or the first block of a magazine. Leaving is one compare-and-exchange a slot, taking one
-//! exchange, so each ends after at most [`SLOTS`] steps whatever other threads do (wait-free); no thread ever reads a block that
-//! it does not own, so there is nothing to reclaim and no tag against reuse. Model checked with loom
-//! (`tests/depot_model.rs`).
+//! Each class has a row of slots: empty, or the first block of a magazine. Leaving a magazine takes one
+//! compare-and-exchange per slot, and taking one takes one exchange per slot, so each ends after at most [`SLOTS`]
+//! steps whatever other threads do (wait-free). No thread ever reads a block that it does not own, so there is no
+//! memory to reclaim and no need for tags against reuse. Model-checked with loom (`tests/depot_model.rs`).
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering};

@@ -1,8 +1,8 @@
 //! The real-time heap ([`rtvm::RtHeap`]) with arenas from the kernel, a lock that real-time threads can wait for, and the
-//! helper that gives pages back; before it, caches of blocks of up to 64 KiB, one a thread ([`ThreadCache`]).
+//! helper that gives pages back. In front of it are caches of blocks of up to 64 KiB, one per thread ([`ThreadCache`]).
 //!
-//! [`Heap`] is what both the C interface (`crates/rtvm/rtvm-capi`) and the preloaded malloc (`crates/rtvm/rtvm-preload`) are made of. No
-//! call of the heap makes a system call but for the lock where it is contended.
+//! [`Heap`] is the basis of both the C interface (`crates/rtvm/rtvm-capi`) and the preloaded malloc
+//! (`crates/rtvm/rtvm-preload`). Calls of the heap make no system calls, except for the lock when it is contended.
 
 #[cfg(not(loom))]
 mod cache;

@@ -1,12 +1,11 @@
-//! A mutex with priority inheritance: a thread that is waited for runs at the priority of who waits, so that the time a call
-//! waits is bounded by the calls before it, whatever else runs.
+//! A mutex with priority inheritance: a thread that others wait for runs at the priority of the waiting
+//! threads. The time that a call waits is therefore bounded by the calls before it, whatever else runs.
 //!
-//! Before a thread waits in the kernel it looks a few times whether the mutex is free ([`LOOKS`]), then lets others run a few
-//! times ([`YIELDS`]). The holder mostly needs less than a microsecond, or does not run: and the kernel hands a mutex that is
-//! waited for to a thread which has to be woken first, so that all others come to wait, too, and each call costs two changes
-//! of threads for as long as the program goes on. Both are bounded. They pass nobody by: as long as a thread waits in the
-//! kernel the mutex goes from hand to hand there, and is never free. A real-time thread's yield returns at once where no other
-//! one of its priority is ready.
+//! Before a thread waits in the kernel, it checks a few times whether the mutex is free ([`LOOKS`]), then yields a few times ([`YIELDS`]).
+//! Usually the holder either needs less than a microsecond, or is not running. The kernel passes a contended mutex to a thread that has to
+//! be woken first. All other threads then come to wait, too, and each call costs two context switches for as long as the program continues.
+//! Both checks and yields are bounded. They let no thread be overtaken: as long as a thread waits in the kernel, the mutex is handed from
+//! thread to thread there, and is never free. A real-time thread's yield returns at once where no other thread of its priority is ready.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

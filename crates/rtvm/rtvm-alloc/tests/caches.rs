@@ -1,4 +1,4 @@
-//! Caches over a heap: blocks have the bytes that were asked for, are nobody else's, and all of them come back.
+//! Caches over a heap: blocks have the requested size, do not overlap, and all of them come back.
 #![cfg(not(loom))]
 
 use std::collections::BTreeMap;

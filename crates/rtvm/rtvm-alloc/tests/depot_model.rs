@@ -1,5 +1,5 @@
-//! Every interleaving of threads that leave and take magazines: none is lost, none is taken twice, and what was written
-//! before it was left is there when it is taken.
+//! Every interleaving of threads that leave and take magazines: none is lost, none is taken
+//! twice, and what was written before a magazine was left is visible when it is taken.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p rtvm-alloc --test depot_model --release`
 #![cfg(loom)]

@@ -1,4 +1,4 @@
-//! Programs in C that use libmemtap_rtheap.so.
+//! C programs that use libmemtap_rtheap.so.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,9 +1,9 @@
-//! When the thread that gives pages back is started.
+//! When the helper thread that gives pages back is started.
 //!
-//! Not before the program has taken so much that there may be something to give back: a program that uses little stays
-//! single-threaded, which some have to be. A browser's zygote ends itself where it finds a second thread, and the kernel lets
-//! no process of several threads into another user namespace. It is started by a call that takes memory, never by one that
-//! releases: the C library frees under a lock that making a thread takes as well.
+//! It is not started before the program has allocated so much that there may be something to give back: a program that
+//! uses little stays single-threaded, which some programs have to be. A browser's zygote exits if it finds a second
+//! thread, and the kernel lets no multi-threaded process into another user namespace. The helper is started by a call that
+//! allocates memory, never by one that releases it: the C library frees under a lock that thread creation takes as well.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

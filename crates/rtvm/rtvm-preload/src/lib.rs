@@ -1,10 +1,9 @@
 //! malloc and its relatives over one real-time heap, for LD_PRELOAD.
 //!
-//! `MEMTAP_RTMALLOC_BYTES` sets the size of the arena (64 GiB of address space otherwise), `MEMTAP_RTMALLOC_PREFAULT=1` makes
-//! all of it present from the start. Without prefault a helper thread gives released pages back ([`helper`]), unless
-//! `MEMTAP_RTMALLOC_HELPER=0`. Threads have caches of blocks of up to 64 KiB unless
-//! `MEMTAP_RTMALLOC_CACHE=0`. What malloc(3) calls undefined -
-//! freeing twice, freeing what is no block, a tag written over - ends the program with one line, as the C library does.
+//! `MEMTAP_RTMALLOC_BYTES` sets the size of the arena (64 GiB of address space otherwise). `MEMTAP_RTMALLOC_PREFAULT=1` makes all of
+//! it resident from the start. Without prefault, a helper thread gives released pages back ([`helper`]), unless
+//! `MEMTAP_RTMALLOC_HELPER=0`. Threads have caches of blocks of up to 64 KiB unless `MEMTAP_RTMALLOC_CACHE=0`. What malloc(3) calls
+//! undefined (freeing twice, freeing what is not a block, an overwritten tag) ends the program with one line, as the C library does.
 
 mod helper;
 mod thread;

@@ -1,7 +1,7 @@
-//! The calling thread's cache: made at its first call, given back to the heap when it ends.
+//! The calling thread's cache: created at its first call, returned to the heap when the thread ends.
 //!
-//! The word that points to it is thread-local storage of the initial-exec model, written in assembly: what Rust and C
-//! make of a thread-local variable in a library may call the allocator at its first use.
+//! The word that points to it is thread-local storage of the initial-exec model, written in assembly: the code
+//! that Rust and C generate for a thread-local variable in a library may call the allocator at its first use.
 
 use std::arch::{asm, global_asm};
 use std::ffi::c_void;

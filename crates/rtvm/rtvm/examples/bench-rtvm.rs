@@ -1,5 +1,5 @@
-//! `cargo xtask bench rtvm`: the figures of docs/overhead.md, all in one run. Ratios of one run may be compared, figures of two
-//! not. Each figure is the median of rounds; the smallest round is printed as well, because other programs run too.
+//! `cargo xtask bench rtvm`: the figures of docs/overhead.md, all in one run. Ratios may be compared within one run, but figures not
+//! between two runs. Each figure is the median of rounds; the smallest round is printed as well, because other programs run too.
 
 use std::alloc::Layout;
 use std::arch::x86_64::{_mm_lfence, _rdtsc};

@@ -1,5 +1,4 @@
-//! The conventional system of the comparison: a page table, unmapping page by page, and a heap that only shrinks at its end
-//! (section V-A).
+//! The conventional system of the comparison: a page table, page-by-page unmapping, and a heap that only shrinks at its end (section V-A).
 
 use crate::{Error, FrameNumber, Mmu, Page, PhysicalMemory, Rights, VirtualRegionsTree, WordStore};
 

@@ -1,4 +1,4 @@
-//! What can go wrong. Every error leaves the structures as they were.
+//! Errors. Every error leaves the structures as they were.
 
 use core::fmt;
 

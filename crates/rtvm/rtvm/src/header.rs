@@ -1,4 +1,4 @@
-//! Virtual Region Headers: what is kept where a region begins (section IV-A2a).
+//! Virtual Region Headers: the data kept at the beginning of a region (section IV-A2a).
 
 use crate::{FrameList, FrameNumber, Page, WordStore};
 

@@ -1,11 +1,11 @@
 //! Real-time virtual memory: memory management in which unmapping takes constant time.
 //!
 //! After Böhnert and Scholl, *A Dynamic Virtual Memory Management under Real-Time Constraints* (2014). An
-//! [`AddressSpace`] maps, unmaps and translates with a number of touched words that depends on the number of pages it has,
-//! and on nothing else; [`Conventional`] is the page table it is compared with; both implement [`Mmu`].
+//! [`AddressSpace`] maps, unmaps and translates; the number of words it touches depends only on its
+//! number of pages. [`Conventional`] is the page table with which it is compared. Both implement [`Mmu`].
 //!
-//! The structures are generic over where their words lie ([`WordStore`]), so that every touched word can be counted
-//! ([`Counted`]). Without the feature `std` the crate needs neither std nor an allocator.
+//! The structures are generic over the storage of their words ([`WordStore`]), so that every touched word
+//! can be counted ([`Counted`]). Without the feature `std` the crate needs neither std nor an allocator.
 //!
 //! Start with [`AddressSpace`].
 #![cfg_attr(not(feature = "std"), no_std)]

@@ -1,4 +1,4 @@
-//! What the two systems that are compared have in common.
+//! The common interface of the two systems that are compared.
 
 use crate::{Error, FrameNumber, Page, PhysicalMemory, Rights, WordStore};
 

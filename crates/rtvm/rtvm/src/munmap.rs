@@ -1,4 +1,4 @@
-//! What Linux's own munmap costs on this machine: the third curve of Figure 6.
+//! The cost of Linux's own munmap on this machine: the third curve of Figure 6.
 #![allow(unsafe_code)]
 
 use std::io;

@@ -1,5 +1,5 @@
-//! An address space under the RTMMU: every operation touches a number of words that depends on neither the size of a
-//! region nor on what happened before (section IV).
+//! An address space under the RTMMU: the number of words that an operation touches
+//! depends neither on the size of a region nor on previous operations (section IV).
 
 use core::cell::Cell;
 

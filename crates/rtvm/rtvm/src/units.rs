@@ -1,4 +1,4 @@
-//! Numbers that must not be confused.
+//! Newtypes for numbers that must not be confused.
 
 use core::fmt;
 

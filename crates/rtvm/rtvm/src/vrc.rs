@@ -1,4 +1,4 @@
-//! The Virtual Regions Cache: for each page, what `find` gave at its last page fault (section IV-A2b).
+//! The Virtual Regions Cache: for each page, what `find` returned at its last page fault (section IV-A2b).
 //!
 //! It is never initialised and never invalidated: whether an entry is right follows from the stack pointers (Lemma 1).
 

@@ -1,4 +1,4 @@
-//! Where the words of a data structure lie, so that each one that is touched can be counted.
+//! The storage of a data structure's words, so that each touched word can be counted.
 
 use core::cell::Cell;
 

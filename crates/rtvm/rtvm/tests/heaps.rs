@@ -1,4 +1,4 @@
-//! TLSF over both models: the heap stays whole, blocks do not overlap, pages come and go as they should.
+//! TLSF over both models: the heap stays whole, blocks do not overlap, pages are mapped and unmapped as they should.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Address spaces against a naive model; Lemma 1; constant touches; frames that are free at once.
+//! Address spaces compared with a naive model; Lemma 1; constant touches; frames that are free at once.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Both trees and the initialisation-free array against simple models.
+//! Both trees and the initialisation-free array, compared with simple models.
 
 use std::collections::{BTreeMap, BTreeSet};
 

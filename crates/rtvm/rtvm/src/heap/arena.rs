@@ -1,11 +1,10 @@
-//! The arena as the memory of a heap: tags by pointer, control words beside it, and a list of free blocks whose pages wait to
-//! be given back.
+//! The arena as the memory of a heap: tags by pointer, control words
+//! beside it, and a list of free blocks whose pages wait to be given back.
 //!
-//! Each range that waits has the period in which it was released, so that pages go back only when nobody wanted them for a
-//! while. The list begins with what was released last. What is left of a range when a part of it is used keeps its period,
-//! and goes to the end of the list where it is the oldest: whatever the order of calls, the end of the list ages, and what
-//! was not used becomes its end. When ranges merge, the period of the larger one counts. A small block that comes and goes
-//! beside a large free one does not keep it young.
+//! Each waiting range has the period in which it was released, so that pages go back only when they have not been used for a while. The
+//! list begins with the most recently released range. If a part of a range is used, the rest keeps its period, and goes to the end of the
+//! list if it is the oldest: whatever the order of calls, the end of the list ages, and unused ranges move to its end. When ranges merge,
+//! the period of the larger one counts, so a small block that comes and goes beside a large free one does not keep that one young.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
-//! What a cache of blocks asks and changes of blocks in use, without the heap's lock.
+//! Operations of a block cache on blocks in use, without the heap's lock.
 //!
-//! Only the owner of a block changes its size word while it is in use, so a cache that owns the blocks it holds may mark
-//! them there. Their neighbours' releases, under the lock, read the word, which is why it is atomic.
+//! Only the owner of a block changes its size word while it is in use, so a cache that owns the blocks it holds
+//! may mark them there. Releases of neighbouring blocks, under the lock, read the word, which is why it is atomic.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};

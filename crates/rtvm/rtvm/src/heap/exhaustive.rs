@@ -1,9 +1,9 @@
-//! Every state that a small arena can reach in so many operations, each with everything that may be done in it.
+//! Explores every state that a small arena can reach in a given number of operations, and tries every possible operation in each of them.
 //!
-//! A state is what the heap's next steps depend on: the tags, the links and ranges of free blocks, the control words. Where one
-//! is reached again with no more operations left than before, its successors are known. In each state the heap is whole, every
-//! free of what is no block is refused and changes nothing, no call touches more words than is stated, and a request fails only
-//! where the stated arena would have been larger (docs/rtvm.md, *Memory*).
+//! A state is whatever the heap's next steps depend on: the tags, the links and ranges of free blocks, the control
+//! words. If one is reached again with no more operations left than before, its successors are already known. In each
+//! state the heap is whole, every free of what is not a block is refused and changes nothing, no call touches more words
+//! than is stated, and a request fails only where the stated arena would have been larger (docs/rtvm.md, *Memory*).
 
 use std::alloc::Layout;
 use std::collections::HashMap;

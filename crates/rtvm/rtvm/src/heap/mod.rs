@@ -1,9 +1,9 @@
-//! A real allocator: TLSF over an arena of real memory, with a stated worst case and a stated need of memory.
+//! A real allocator: TLSF over an arena of real memory, with a stated worst case and a stated memory requirement.
 //!
 //! [`RtHeap`] is the heap itself, for one user at a time; [`RtAlloc`] puts a lock around it and is a
-//! [`core::alloc::GlobalAlloc`]. Where the arena comes from, who unmaps its pages and the C interface are the business of
-//! `crates/rtvm/rtvm-alloc`: the kernel's unmapping is linear in pages, so no call here makes it. Instead released whole pages
-//! are remembered as a list of ranges ([`RtHeap::begin_return`]) that a helper gives back while the heap stays usable.
+//! [`core::alloc::GlobalAlloc`]. Where the arena comes from, who unmaps its pages, and the C interface are handled in
+//! `crates/rtvm/rtvm-alloc`. Unmapping by the kernel is linear in the number of pages, so no call here does it. Instead, released
+//! whole pages are kept in a list of ranges ([`RtHeap::begin_return`]) that a helper gives back while the heap stays usable.
 #![allow(unsafe_code)]
 
 mod arena;

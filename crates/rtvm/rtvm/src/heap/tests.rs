@@ -1,4 +1,4 @@
-//! The heap over real memory.
+//! Tests of the heap over real memory.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::collections::BTreeMap;

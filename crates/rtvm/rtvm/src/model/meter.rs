@@ -1,4 +1,4 @@
-//! Counters of touches, one for each memory that the RTMMU's structures lie in (section IV-B).
+//! Counters of touches, one for each memory that holds structures of the RTMMU (section IV-B).
 
 use core::cell::Cell;
 use core::ops::Sub;

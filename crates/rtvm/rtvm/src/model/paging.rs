@@ -1,4 +1,4 @@
-//! What each system does with pages when the allocator hands out and takes back blocks.
+//! What each system does with pages when the allocator hands out blocks and takes them back.
 
 use crate::tlsf::{BlockSpan, MIN_BLOCK, Merge};
 use crate::{

@@ -1,4 +1,4 @@
-//! Contents of the modelled memory, as far as anyone asks: the tags of blocks.
+//! Contents of the modelled memory, as far as they are ever read: the tags of blocks.
 
 use crate::tlsf::TagWord;
 

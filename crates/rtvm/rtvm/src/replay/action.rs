@@ -1,4 +1,4 @@
-//! What a program does to its heap.
+//! Actions of a program on its heap.
 
 /// A block of one address space, as long as it lives.
 pub type BlockId = u32;

@@ -1,4 +1,4 @@
-//! Where regions beside the heap are put: first fit. Not part of what is measured.
+//! Places regions outside the heap: first fit. This is not part of what is measured.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! The cost model of the RTMMU (section IV-B): what a touch costs in which memory.
+//! The cost model of the RTMMU (section IV-B): the cost of a touch in each memory.
 //!
-//! An access of the CPU makes three requests at once: the first port reads the cache and then a stack pointer, the second
-//! the helper array and then a stack, the third the page table. It takes as long as the slowest of them, and then the
-//! access to the translated address. Everything else is software that touches one word after another.
+//! An access of the CPU makes three requests at once: the first port reads the cache and then a stack pointer, the
+//! second the helper array and then a stack, the third the page table. It takes as long as the slowest of them,
+//! plus the access to the translated address. Everything else is software that touches one word after another.
 
 use crate::model::{Memories, Touches};
 use crate::space::Lookups;

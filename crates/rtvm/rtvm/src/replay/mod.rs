@@ -1,7 +1,7 @@
-//! Replays allocations and accesses through both systems, and keeps what Table I and Figures 5 to 7 show.
+//! Replays allocations and accesses through both systems, and collects what Table I and Figures 5 to 7 show.
 //!
-//! [`with_replay`] makes the systems; [`Synthetic`] is the paper's workload. Traces are turned into [`Action`]s elsewhere
-//! (`memtap rtvm`), because this crate knows nothing of files.
+//! [`with_replay`] creates the systems; [`Synthetic`] is the paper's workload. Traces are turned
+//! into [`Action`]s elsewhere (`memtap rtvm`), because this crate knows nothing of files.
 
 mod action;
 mod area;

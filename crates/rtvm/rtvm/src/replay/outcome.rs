@@ -1,4 +1,4 @@
-//! What a replay finds out about one system.
+//! The result of a replay for one system.
 
 use super::{Scatter, Series};
 use crate::Error;

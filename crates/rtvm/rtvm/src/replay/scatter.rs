@@ -1,4 +1,4 @@
-//! Many points of a picture with logarithmic axes, in little memory: how many lie in each of its cells.
+//! Many points of a plot with logarithmic axes, in little memory: the number of points in each of its cells.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! A value over time in bounded memory: smallest and largest of each interval, which double in length when there are too
-//! many.
+//! A value over time in bounded memory: the smallest and largest value
+//! of each interval. Intervals double in length when there are too many.
 
 /// Intervals kept at most.
 const MOST: usize = 2048;

@@ -1,4 +1,4 @@
-//! What the allocator needs of the memory that its tags lie in.
+//! What the allocator requires of the memory that holds its tags.
 
 use super::MIN_BLOCK;
 use crate::Error;

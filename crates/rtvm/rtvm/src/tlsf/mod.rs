@@ -1,8 +1,8 @@
 //! The two-level segregated fit allocator (Masmano, Ripoll, Crespo and Real, 2004): malloc and free in constant time.
 //!
-//! Boundary tags lie in the memory that is managed, so touching them maps pages; what else happens to pages is the
-//! business of the [`HeapMemory`]. The same code runs over the models and over real memory ([`crate::RtHeap`]). A block is
-//! a tag of 16 bytes and its payload; addresses are offsets in the heap.
+//! Boundary tags are in the managed memory, so touching them maps pages; other effects on pages are up
+//! to the [`HeapMemory`]. The same code runs over the models and over real memory ([`crate::RtHeap`]).
+//! A block is a tag of 16 bytes and its payload; addresses are offsets in the heap.
 
 mod classes;
 mod memory;

@@ -1,9 +1,9 @@
 //! The paper's layered tree in its compressed form (section IV-A5): van Emde Boas' recursion over a static structure.
 //!
-//! A node over `2^k` pages with `k > 5` is: its smallest and its largest member, a summary node over `2^(k/2)` clusters,
-//! and the clusters; one with `k <= 5` is a word of bits. Nodes have no pointers: where they lie follows from their
-//! number. The smallest member is held in the node alone, so each operation goes down one way only and touches
-//! O(log log N) words. Members are stored as `1 + member`, so that zeroed words are an empty tree.
+//! A node over `2^k` pages with `k > 5` consists of its smallest and its largest member, a summary node over
+//! `2^(k/2)` clusters, and the clusters; one with `k <= 5` is a word of bits. Nodes have no pointers: their places
+//! follow from their numbers. The smallest member is stored only in the node, so each operation descends only one
+//! way and touches O(log log N) words. Members are stored as `1 + member`, so that zeroed words are an empty tree.
 
 use super::VirtualRegionsTree;
 use crate::WordStore;

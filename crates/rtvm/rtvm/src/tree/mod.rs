@@ -1,7 +1,7 @@
 //! The Virtual Regions Tree: the partition of the pages into regions (sections II-C2 and IV-A2).
 //!
-//! The union-split-find problem over a fixed set of pages `0..N`: intervals are known by their first page. Both forms here
-//! have a fixed depth for a fixed `N`, no pointers, and take zeroed words as "no region begins anywhere".
+//! It solves the union-split-find problem over a fixed set of pages `0..N`: intervals are identified by their first page. Both
+//! forms here have a fixed depth for a fixed `N`, no pointers, and interpret zeroed words as "no region begins anywhere".
 
 mod layered;
 mod trie;

@@ -1,4 +1,4 @@
-//! A 64-ary bit trie: one bit a page, and above it one bit for each word that is not zero.
+//! A 64-ary bit trie: one bit per page, and above it one bit for each word that is not zero.
 
 use super::VirtualRegionsTree;
 use crate::WordStore;
