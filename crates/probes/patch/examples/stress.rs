@@ -1,7 +1,7 @@
 //! The long stress run: `stress [TOGGLES]` distributes that many toggles (default 10^8) over the straddlers, {4
 //! splits} x {line, page} x {hot, cold, TLB-thrashed executor} x {1, 2 patchers}. A tenth of that number each goes to
 //! sites inside a line, asynchronous patches, batches, and calls switched by one byte and by the paper's encoding. It
-//! prints one line per case, with the number of executions that a toggle met, and exits 1 if any execution was torn.
+//! prints one line per case, with the average number of executions per toggle, and exits 1 if any execution was torn.
 
 use patch::{
     Encoding,
