@@ -1,4 +1,4 @@
-//! One access of a block, and how its address follows from the values that an execution records.
+//! One access of a block, and how its address follows from the values recorded by an execution.
 
 use memref::{AccessKind, VirtAddr};
 

@@ -1,4 +1,4 @@
-//! A block that was read from its definition and found whole: what a recorder keeps, and a file expands.
+//! A block read from its definition and checked: the form that a recorder keeps, and from which executions are expanded.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -1,6 +1,6 @@
-//! What a tracer writes of a block when it translates it: the bytes of a definition.
+//! The definition that a tracer writes of a block when it translates it, as bytes.
 //!
-//! All numbers are little-endian; `docs/format.md` repeats this table, since frames keep definitions as they are.
+//! All numbers are little-endian. `docs/format.md` repeats this table, since frames store definitions unchanged.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -14,9 +14,10 @@
 //! | 22..24 | bytes of code, 0 where nobody asks |
 //! | 24.. | the accesses, 24 bytes each, then the stretches, 24 bytes each, as many as the length leaves room for |
 //!
-//! An access: instruction (2), offset (2), size (2), kind, flags (fs 1, short 2, repeated 4, and from bit 3 a [`Chosen`] plus one), base, index, scale, count afterwards, place afterwards, value of the mask, bytes of an element, value of the data, displacement (8). The
-//! offset counts from the address of the *stretch* that the access is in, the last one that begins before it or with it, or from the block's where there
-//! is none. A stretch: its first access (2), zero (14), address (8).
+//! An access consists of: instruction (2), offset (2), size (2), kind, flags (fs 1, short 2, repeated 4, and from bit 3 a [`Chosen`]
+//! plus one), base, index, scale, count afterwards, place afterwards, value of the mask, bytes of an element, value of the data,
+//! displacement (8). The offset is relative to the address of the *stretch* that contains the access, which is the last one that begins
+//! before it or with it, or to that of the block if there is none. A stretch consists of: its first access (2), zero (14), address (8).
 
 use memref::{AccessKind, VirtAddr};
 

@@ -1,8 +1,8 @@
-//! From one execution of a block to its accesses.
+//! Expands one execution of a block to its accesses.
 //!
-//! Accesses come in the order of the instructions. Most are one access each. One under a mask is an access an element, lowest
-//! first. A repeated string instruction ends its block: its accesses (one, or a load and a store) are made in turn, as often as
-//! its count went down.
+//! Accesses come in the order of the instructions. Most are a single access. A masked one is an
+//! access per element, lowest first. A repeated string instruction ends its block: its accesses
+//! (one, or a load and a store) are made in turn, as often as its count was decremented.
 
 use alloc::vec::Vec;
 

@@ -1,16 +1,16 @@
-//! Basic blocks: what the code of one accesses, and what one execution of it expands to.
+//! Basic blocks: what the code of one accesses, and the accesses to which one execution of it expands.
 //!
-//! A tracer that translates code does not record accesses. It writes once what a block is, as a [`Definition`], and for each
-//! execution the block's number and a few *values*: registers at the block's beginning (or where they are known in it), from which
-//! all addresses follow. The recorder makes a [`BasicBlock`] of the definition, and frames of the file keep blocks and values; not
-//! before somebody reads a trace are executions [expanded](BasicBlock::expand) to accesses. So tracer, recorder and file share this
-//! one meaning of a block.
+//! A tracer that translates code does not record accesses. It writes the definition of a block once, as a
+//! [`Definition`], and for each execution the block's number and a few *values*: registers at the block's beginning
+//! (or where they are known in it), from which all addresses follow. The recorder turns the definition into a
+//! [`BasicBlock`], and frames of the file store blocks and values. Executions are [expanded](BasicBlock::expand) to
+//! accesses only when a trace is read. Tracer, recorder and file thus share this one meaning of a block.
 //!
-//! A block here is one or more basic blocks that ran on into each other, in one function or in several: it has one entry, and is left at
-//! its end or at a side exit.
+//! A block here is one or more basic blocks joined in the order of execution, in one
+//! function or in several. It has one entry, and is left at its end or at a side exit.
 //!
-//! The crate knows nothing of where values come from (`code-cache` plans that), of the buffers they travel in (`buffers`), or of
-//! how a file predicts them (`trace-format`). It makes no system call and needs an allocator for blocks alone, not for definitions.
+//! The crate does not know where values come from (`code-cache` plans that), which buffers carry them (`buffers`), or how a
+//! file predicts them (`trace-format`). It makes no system calls, and needs an allocator only for blocks, not for definitions.
 //!
 //! Start with [`BlockAccess`], one access of a block; then [`BasicBlock::expand`].
 #![no_std]

@@ -1,4 +1,4 @@
-//! Accesses of vectors under a mask: each element that the mask chooses is an access of its own.
+//! Masked vector accesses: each element that the mask selects is a separate access.
 
 /// Which elements of a vector are accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

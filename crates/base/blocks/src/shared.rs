@@ -1,4 +1,4 @@
-//! A block as a recorder hands it on, execution by execution.
+//! A block as a recorder passes it on with each execution.
 
 use alloc::sync::Arc;
 use core::ops::Deref;

@@ -1,4 +1,4 @@
-//! Numbers at a place of some bytes; `None` where these end before.
+//! Reads numbers at an offset of a byte slice; `None` if the bytes end before.
 
 pub(crate) fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(bytes.get(at..)?.first_chunk().copied()?))

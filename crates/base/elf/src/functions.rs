@@ -1,4 +1,4 @@
-//! The functions that a file's symbol tables name, where they are not stripped.
+//! The functions named in a file's symbol tables, if these are not stripped.
 
 use crate::bytes::{double, half, word};
 use crate::{ElfHeader, LinkAddr};

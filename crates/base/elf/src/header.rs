@@ -1,4 +1,4 @@
-//! The header that a file begins with.
+//! The header at the beginning of a file.
 
 use crate::bytes::{double, half};
 use crate::{LinkAddr, SegmentHeader};

@@ -1,9 +1,9 @@
-//! What an ELF file says of itself in its headers: whether it is a program for this processor, its segments, its build id, and the
-//! functions that it names.
+//! What an ELF file declares in its headers: whether it is a program for this
+//! processor, its segments, its build id, and the functions that it names.
 //!
-//! Bytes in, numbers out: who reads the file, or finds it mapped, is left to the users, which run inside a traced process as
-//! well as outside. Nothing is allocated, nothing panics, and no field is believed: a place that the headers name may lie
-//! outside of the file. All else of sections, symbols and relocations is left to the crate `object`, which only readers of names need.
+//! Bytes in, numbers out: reading the file, or finding it mapped, is left to the users of this crate, which run inside a traced process
+//! as well as outside. Nothing is allocated, nothing panics, and no field is trusted: a place named in the headers may lie outside of
+//! the file. Everything else about sections, symbols and relocations is left to the crate `object`, which only readers of names need.
 //!
 //! Start with [`ElfHeader::parse`].
 #![no_std]

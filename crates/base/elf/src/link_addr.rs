@@ -1,4 +1,4 @@
-//! Addresses as files have them.
+//! Addresses as they are in files.
 
 use core::fmt;
 

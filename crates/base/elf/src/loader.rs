@@ -1,4 +1,4 @@
-//! The loader that a program names, and whose it is.
+//! The loader named by a program, and the C library to which it belongs.
 
 /// Bytes of its path that are looked at.
 pub const LOADER_BYTES: usize = 256;

@@ -1,4 +1,4 @@
-//! The libraries that a dynamically linked file names itself: its DT_NEEDED entries.
+//! The libraries that a dynamically linked file itself names: its DT_NEEDED entries.
 
 use crate::bytes::double;
 use crate::{ElfHeader, LinkAddr, SegmentHeader};

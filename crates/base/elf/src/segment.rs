@@ -1,4 +1,4 @@
-//! The header of a segment: bytes of the file, and where in memory they are to be.
+//! The header of a segment: a range of bytes of the file, and where it is placed in memory.
 
 use crate::LinkAddr;
 use crate::bytes::{double, word};

@@ -1,4 +1,4 @@
-//! What a thread's ordered stream consists of.
+//! The events of a thread's ordered stream.
 
 use crate::{Access, Allocation, BlockOp, Cycle, Gap, Order, Sync, VirtAddr, coded::coded};
 

@@ -1,4 +1,4 @@
-//! What an event is placed by: its thread and process, the thread's own clock, and the order of the session.
+//! The coordinates of an event: its thread and process, the thread's own clock, and the order of the session.
 
 /// A point on one thread's own clock: instructions executed where the tracer counts them, the number of the thread's
 /// event otherwise. Never decreases within a thread.

@@ -1,16 +1,15 @@
 //! The vocabulary of memory traces.
 //!
-//! Every other crate speaks in these types: a tracer produces them, the file keeps them, an analysis reads them. The
-//! crate has no dependency, allocates nothing and contains no logic beyond conversions, so that code inside a traced
+//! All other crates use these types: a tracer produces them, the file stores them, an analysis reads them. The crate
+//! has no dependencies, allocates nothing and contains no logic except conversions, so that code inside a traced
 //! process and code in a report can share it. It deliberately knows nothing of files, buffers or instructions.
 //!
-//! Start with [`Access`], then [`Event`], which is what a thread's ordered stream consists of.
+//! Start with [`Access`], then [`Event`], which is an element of a thread's ordered stream.
 //!
-//! **Order.** A thread's events are numbered by [`Cycle`]: instructions executed where the tracer counts them, the
-//! thread's event number otherwise. Between threads and processes of one session, events that change what an address
-//! *means* (allocations, releases, mappings) or order threads ([`Sync`]) carry an [`Order`]: a number drawn from one
-//! counter for the whole session.
-//! An [`OrderMark`] in a thread's stream says that all later events of that thread happened after that order.
+//! **Order.** A thread's events are numbered by [`Cycle`]: instructions executed where the tracer counts them, the thread's event
+//! number otherwise. Between threads and processes of one session, some events carry an [`Order`], a number drawn from one counter
+//! for the whole session: those that change what an address *means* (allocations, releases, mappings), and those that order
+//! threads ([`Sync`]). An [`OrderMark`] in a thread's stream says that all later events of that thread happened after that order.
 #![no_std]
 #![forbid(unsafe_code)]
 

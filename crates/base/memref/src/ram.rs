@@ -1,4 +1,4 @@
-//! Where a machine has its main memory.
+//! The place of a machine's main memory.
 
 use core::ops::Range;
 

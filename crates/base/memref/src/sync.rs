@@ -1,4 +1,4 @@
-//! Synchronisation: calls that order what threads do.
+//! Synchronisation: calls that order the actions of threads.
 
 use crate::{Cycle, Order, VirtAddr, coded::coded};
 

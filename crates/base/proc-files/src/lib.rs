@@ -1,7 +1,7 @@
-//! What files of /proc/PID say: a line of maps, stat, status.
+//! Parsers for files of /proc/PID: a line of maps, stat, status.
 //!
-//! Text in, numbers out: who reads the file, and whose, is left to the users, which run inside a traced process as well as
-//! outside. Nothing is allocated, and nothing panics.
+//! Text in, numbers out: reading the file, and choosing the process, is left to the users of this crate,
+//! which run inside a traced process as well as outside. Nothing is allocated, and nothing panics.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A line of /proc/PID/maps: where a mapping is, what may be done with it, and what it shows.
+//! A line of /proc/PID/maps: the address range of a mapping, its access rights, and what it maps.
 
 use crate::number;
 

@@ -1,4 +1,4 @@
-//! /proc/PID/stat: what a task does, and the time that it took.
+//! /proc/PID/stat: the state of a task, and the time that it has used.
 
 use crate::number;
 

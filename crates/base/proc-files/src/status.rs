@@ -1,4 +1,4 @@
-//! /proc/PID/status: fields by their names.
+//! /proc/PID/status: fields by name.
 
 /// The text of the file.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! The cache of decoded instructions and their stubs, and the step.
+//! The cache of decoded instructions and their stubs, and the execution of a step.
 
 use memref::VirtAddr;
 

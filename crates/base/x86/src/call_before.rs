@@ -1,7 +1,7 @@
-//! The call that ends where execution returns to, found by the bytes before that.
+//! Finds the call that precedes a return address, from the bytes before that address.
 //!
-//! Code can't be decoded backwards for sure: what is told is a call if the bytes before an address are one at all. It is asked
-//! at each call that a tracer notes, so it looks for a few encodings, and does not decode.
+//! Code can't be decoded backwards reliably: the result is a call only if the bytes before the address are an instruction
+//! at all. This is used at each call that a tracer notes, so it looks for a few encodings and does not decode.
 
 use crate::instruction::MAX_INSTRUCTION_BYTES;
 

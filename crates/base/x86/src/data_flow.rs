@@ -1,9 +1,9 @@
-//! Which bytes of an instruction's results come from which bytes of what it reads.
+//! Which bytes of an instruction's results come from which bytes of its inputs.
 //!
-//! Moves and bitwise operations are told byte by byte; of everything else it is said that each result depends on all inputs.
-//! An address is no input of what is read or written there, and flags are no input of anything: what depends on them is a
-//! decision. rsp is left out where it is only moved on. The x87 registers are told by their places before the instruction,
-//! so their stack's moves are not followed.
+//! Moves and bitwise operations are described byte by byte; for everything else, each result is said to
+//! depend on all inputs. An address is not an input of what is read or written there, and flags are not an
+//! input of anything: a dependence on them is a decision. rsp is left out where it is only advanced. The x87
+//! registers are named by their places before the instruction, so moves of their stack are not followed.
 //!
 //! Start with [`Effects::data_flow`].
 

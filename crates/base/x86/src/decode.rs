@@ -1,4 +1,4 @@
-//! From bytes to what a step needs: a form, the parts of an address, and whether there is a stub.
+//! Decodes bytes to what a step needs: a form, the parts of an address, and whether there is a stub.
 
 use iced_x86::{
     Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register,

@@ -1,5 +1,5 @@
-//! What an instruction does to general registers and memory: which it reads, which it changes, and what can be said of the
-//! result without executing it.
+//! The effects of an instruction on general registers and memory: which it reads,
+//! which it changes, and what is known of the result without executing it.
 
 use iced_x86::{InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 use memref::AccessKind;

@@ -1,5 +1,5 @@
-//! The arithmetic flags: which an instruction needs, which it may change, which it replaces. With these the flags that are
-//! live before a row of instructions follow from those that are live after it.
+//! The arithmetic flags: which an instruction needs, which it may change, which it replaces. From these,
+//! the flags that are live before a sequence of instructions follow from those that are live after it.
 
 use iced_x86::{Mnemonic, RflagsBits};
 

@@ -1,4 +1,4 @@
-//! Instructions that are executed by hand: branches, the stack, string instructions, lea.
+//! Instructions that are emulated by hand: branches, the stack, string instructions, lea.
 
 use iced_x86::{Mnemonic, OpKind};
 use memref::AccessKind;

@@ -1,7 +1,7 @@
-//! A decoded instruction, and what its encoding alone tells: its length, its name, its prefixes, its mask.
+//! A decoded instruction, and what its encoding alone says: its length, its name, its prefixes, its mask.
 //!
-//! Where it leads is in `transfer`, what it does to registers and memory in `effects`, to flags in `flags`, which bytes go
-//! where in `data_flow`, and how it is made for another address in `relocation`.
+//! Where it leads is in `transfer`, its effects on registers and memory in `effects`, on flags in `flags`,
+//! which bytes go where in `data_flow`, and how it is re-encoded for another address in `relocation`.
 
 use iced_x86::{DecoderOptions, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 use memref::{AccessKind, VirtAddr};

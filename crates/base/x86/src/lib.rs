@@ -1,18 +1,18 @@
-//! What an instruction does, and executing one instruction on saved registers.
+//! The effects of instructions, and execution of single instructions on saved registers.
 //!
-//! This is the workspace's only crate that interprets instructions. What others need to know of one they ask here, and map the
-//! answer to their own types: where it goes on ([`Transfer`]), which memory and registers it uses ([`Effects`]), what it does to
-//! flags ([`FlagUse`]), which bytes go where ([`DataFlow`]), and how it is made for another address ([`Instruction::displaced`]).
-//! `tests/facts.rs` compares these answers with the processor's, which executes instructions of all kinds one at a time.
+//! This is the workspace's only crate that interprets instructions. Other crates ask it about an instruction and map the answer to their
+//! own types: where execution continues ([`Transfer`]), which memory and registers the instruction uses ([`Effects`]), what it does to
+//! flags ([`FlagUse`]), which bytes go where ([`DataFlow`]), and how it is re-encoded for another address ([`Instruction::displaced`]).
+//! `tests/facts.rs` compares these answers with those of the processor, which executes instructions of all kinds one at a time.
 //!
-//! The engine ([`CodeCache`]) does not interpret: it copies an instruction into a *stub*, with its memory operand replaced by a
-//! register that the instruction does not use, and runs the stub on the saved registers of a signal frame. So flags, roundings,
-//! locks and every vector extension are the processor's own. By hand it does what depends on where the instruction is
-//! (branches, rip-relative addresses) and what reaches memory without an operand (the stack, string instructions).
-//! It allocates only in the decoder's own buffers, takes no lock and never panics: it runs inside a fault handler of a
-//! foreign process. It knows nothing of pages and traces: an [`Environment`] says where each access is to be made.
+//! The engine ([`CodeCache`]) does not interpret: it copies an instruction into a *stub*, with its memory operand replaced by
+//! a register that the instruction does not use, and runs the stub on the saved registers of a signal frame. Flags, rounding,
+//! locks and every vector extension are therefore the processor's own. It emulates by hand what depends on the instruction's
+//! address (branches, rip-relative addresses) and what accesses memory without an operand (the stack, string instructions).
+//! It allocates only in the decoder's own buffers, takes no lock and never panics, because it runs inside a fault handler of
+//! a foreign process. It knows nothing of pages and traces: an [`Environment`] decides where each access is made.
 //!
-//! [`Oracle`] says what an instruction is about to access in a given state of the processor: for comparing.
+//! [`Oracle`] says what an instruction is about to access in a given state of the processor, for comparison.
 //!
 //! Start with [`Instruction`] for facts, with [`CodeCache::step`] for execution.
 #![no_std]

@@ -1,4 +1,4 @@
-//! One access of an instruction, as its encoding tells it: an address made of registers and numbers, a length, a kind.
+//! One access of an instruction as described by its encoding: an address computed from registers and numbers, a length, a kind.
 
 use iced_x86::{OpAccess, Register, UsedMemory};
 use memref::AccessKind;

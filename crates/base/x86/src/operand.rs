@@ -1,4 +1,4 @@
-//! Accesses as the engine announces them, and how a step can end.
+//! Accesses as the engine announces them, and the possible outcomes of a step.
 
 use memref::AccessKind;
 

@@ -1,8 +1,7 @@
-//! What the instruction at a state accesses, for comparison with what a recorder says of it.
+//! What the instruction at a given state accesses, for comparison with what a recorder reports.
 //!
-//! The answer comes from the whole state of the processor before the instruction - registers, masks, vectors - and
-//! shares nothing with code that was made ahead of it. Of a repeated string instruction it is one element: under the trap
-//! flag each of them is a step.
+//! The answer is based on the whole state of the processor before the instruction - registers, masks, vectors - and shares nothing with
+//! code that was generated ahead of it. For a repeated string instruction it is one element: under the trap flag each element is a step.
 
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 use memref::AccessKind;

@@ -1,4 +1,4 @@
-//! Registers of all kinds under one numbering, and runs of their bytes.
+//! Registers of all kinds in a single numbering, and runs of their bytes.
 
 use iced_x86::Register;
 

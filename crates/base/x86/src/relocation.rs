@@ -1,4 +1,4 @@
-//! Instructions made for another address than their own.
+//! Instructions re-encoded for another address than their own.
 
 use alloc::vec::Vec;
 

@@ -1,7 +1,7 @@
-//! How much of its area an instruction accesses that saves or restores the processor's state in parts (xsave and its
-//! relatives): that follows from what the system enables and from what the program asks for in edx and eax.
+//! How much of its area an instruction accesses that saves or restores the processor's state in parts (xsave and
+//! its relatives). This follows from what the system enables and from what the program requests in edx and eax.
 //!
-//! A state that is restored is taken for one in the standard form: its own header would say so, which is not read here.
+//! A state that is restored is assumed to be in the standard form: its own header would tell, but it is not read here.
 
 use core::arch::x86_64::{__cpuid_count, _xgetbv};
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
 //! Stubs: an instruction between two halves that load and save the program's registers.
 //!
-//! A stub is called with the saved registers in rdi, the address of the access in rsi and the vector state in rdx. It
-//! never changes rsp to the program's: a fault inside a stub must find the engine's stack. So an instruction that names
-//! rsp gets another register in its place.
+//! A stub is called with the saved registers in rdi, the address of the access in rsi and the
+//! vector state in rdx. It never changes rsp to the program's: a fault inside a stub must find the
+//! engine's stack. In an instruction that names rsp, another register is therefore substituted.
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Instruction, InstructionBlock, InstructionInfoFactory, OpAccess,

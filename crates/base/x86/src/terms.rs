@@ -1,4 +1,4 @@
-//! Results that are sums of registers: for those who follow pointers to elements of arrays.
+//! Results that are sums of registers, for analyses that follow pointers to elements of arrays.
 
 use iced_x86::{Mnemonic, OpKind, Register};
 

@@ -1,4 +1,4 @@
-//! Where execution goes on after an instruction.
+//! Where execution continues after an instruction.
 
 use iced_x86::{Code, ConditionCode, FlowControl, OpKind};
 

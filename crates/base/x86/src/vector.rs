@@ -1,4 +1,4 @@
-//! Masks and vector indices: which elements an instruction accesses, from the saved vector state.
+//! Masks and vector indices: which elements an instruction accesses, according to the saved vector state.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 

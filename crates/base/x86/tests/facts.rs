@@ -1,8 +1,8 @@
-//! What is said of instructions, compared with what the processor does.
+//! Compares the crate's facts about instructions with the behaviour of the processor.
 //!
-//! Instructions of all kinds that this processor has are drawn at random and executed, one step at a time, from states that
-//! differ in what should make no difference, or in what should. Which ones there are follows from the processor, so no
-//! fact is asked of one that it does not have.
+//! Random instructions of all kinds that this processor has are executed, one step at a time, from
+//! states that differ in what should make no difference, or in what should. The set of instructions
+//! is determined by the processor, so no fact is tested on an instruction that it does not have.
 
 mod processor;
 #[path = "processor/random.rs"]

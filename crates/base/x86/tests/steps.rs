@@ -1,5 +1,5 @@
-//! Every instruction here is executed twice: by the processor itself on the original memory, and by the engine on another
-//! view of equal memory. Registers, flags, vectors and bytes must be the same, and the accesses those that it says.
+//! Executes every instruction here twice: by the processor itself on the original memory, and by the engine on another view of
+//! equal memory. Registers, flags, vectors and bytes must be the same, and the accesses must be those that the engine reports.
 
 use std::arch::asm;
 

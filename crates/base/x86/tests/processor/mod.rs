@@ -1,11 +1,10 @@
-//! The processor as an oracle: it executes one instruction at a time from a state that a test chose.
+//! The processor as an oracle: it executes one instruction at a time from a state chosen by a test.
 //!
-//! A signal's handler puts the state into the signal's frame, with the trap flag set, and returns into it. The instruction is
-//! executed, its trap (or fault) is the next signal, and that one's handler takes the state out and returns to the test. So
-//! every register is the test's own, and where execution goes on is known without anything having to be there.
+//! A signal handler puts the state into the signal's frame, with the trap flag set, and returns into it. The instruction
+//! is executed; its trap (or fault) is the next signal, whose handler extracts the state and returns to the test. So every
+//! register belongs to the test, and the address where execution continues is known even if nothing is mapped there.
 //!
-//! Memory is below 4 GiB, so that addresses of 32 bits and absolute ones reach it, and has pages that can't be accessed on
-//! both sides.
+//! Memory is below 4 GiB, so that 32-bit and absolute addresses reach it, and has inaccessible pages on both sides.
 
 use std::cell::UnsafeCell;
 use std::sync::{Once, OnceLock};

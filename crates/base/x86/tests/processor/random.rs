@@ -1,7 +1,7 @@
-//! Instructions at random, and states in which their accesses are in the processor's memory.
+//! Random instructions, and states in which their accesses are in the processor's memory.
 //!
-//! Bytes are drawn with the shape of encodings: prefixes, one of the opcode maps, an operand byte with what goes with it. Of
-//! those that are instructions all are taken that programs may execute and that this processor has.
+//! Random bytes have the shape of encodings: prefixes, one of the opcode maps, an operand byte with its
+//! extensions. Of those that are instructions, all are used that programs may execute and that this processor has.
 
 use iced_x86::{CpuidFeature, Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind, Register};
 use x86::{Effects, Examiner, Instruction, Registers};
