@@ -1,4 +1,4 @@
-//! `cargo xtask bench WHAT`: each part's benchmarks, started in the same way.
+//! `cargo xtask bench WHAT`: runs the benchmarks of each part, all started in the same way.
 
 use anyhow::{Result, bail};
 

@@ -1,7 +1,7 @@
-//! `cargo xtask bench answers`: what it costs to get answers from a trace, in one run, as Markdown.
+//! `cargo xtask bench answers`: the cost of getting answers from a trace, in one run, as Markdown.
 //!
-//! Processor time of the readers, and theirs by the clock, an access; medians of rounds. What answers while the program runs, Valgrind's tools, stands
-//! beside. A long trace of a kernel's loop is what the questions that an index answers are asked of.
+//! It measures processor time and wall-clock time of the readers, per access; figures are medians of rounds. Valgrind's tools, which
+//! answer while the program runs, are shown beside them. Questions that an index answers are put to a long trace of a kernel's loop.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,8 +1,8 @@
-//! `cargo xtask bench findings`: the corpus of small programs whose errors are known, as memtap, Valgrind and the compilers'
-//! sanitizers judge it, in one table, as Markdown.
+//! `cargo xtask bench findings`: the verdicts of memtap, Valgrind and the compilers'
+//! sanitizers on the corpus of small programs with known errors, in one table, as Markdown.
 //!
-//! A row is a kind of error. After the table come what memtap missed and whom any tool accused falsely. The programs are in
-//! `crates/memtap/e2e/corpus`, and each says at its head what is true of it.
+//! Each row is a kind of error. After the table come the errors that memtap missed and the false accusations of
+//! every tool. The programs are in `crates/memtap/e2e/corpus`, and the head of each states the truth about it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

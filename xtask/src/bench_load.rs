@@ -1,5 +1,5 @@
-//! `cargo xtask bench load`: programs of several threads, many short processes, and servers that answer while they are recorded, in one run, as
-//! Markdown.
+//! `cargo xtask bench load`: multi-threaded programs, many short processes,
+//! and servers that answer while they are recorded, in one run, as Markdown.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! `cargo xtask bench machine`: what recording a whole machine costs, over a boot of Debian's kernel to a shell that runs a
-//! workload: QEMU alone, with a plugin that does nothing at each access, and memtap, in one run.
+//! `cargo xtask bench machine`: the cost of recording a whole machine, over a boot of Debian's kernel to a shell
+//! that runs a workload: QEMU alone, with a plugin that does nothing at each access, and memtap, in one run.
 //!
-//! A ratio is taken within a round, so that a slow minute of the system hits both sides. Beside the time on the clock stands
-//! the processor time of everything that took part, which others on the machine disturb less.
+//! A ratio is taken within a round, so that a slow minute of the system affects both sides. Beside the wall-clock
+//! time stands the processor time of all participants, which is less disturbed by other load on the machine.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

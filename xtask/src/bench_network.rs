@@ -1,5 +1,5 @@
-//! `cargo xtask bench network`: what it costs to record to a server instead of into a file, as Markdown: over a Unix socket, TCP on this
-//! machine, and TCP through a proxy that holds back what passes, so that a round trip takes 50 ms.
+//! `cargo xtask bench network`: the cost of recording to a server instead of into a file, as Markdown: over a Unix
+//! socket, TCP on this machine, and TCP through a proxy that delays the traffic, so that a round trip takes 50 ms.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! `cargo xtask bench probes`: the probe layer's figures, those of others measured in the same run, the paper's beside
-//! them, and what the profiler costs whole programs.
+//! `cargo xtask bench probes`: the figures of the probe layer and of other tools, measured
+//! in the same run, the paper's beside them, and the cost of the profiler to whole programs.
 
 use std::path::{Path, PathBuf};
 

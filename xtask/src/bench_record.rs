@@ -1,8 +1,8 @@
-//! `cargo xtask bench record`: what recording by page protection costs, in one run, as Markdown.
+//! `cargo xtask bench record`: the cost of recording by page protection, in one run, as Markdown.
 //!
-//! Everything is measured over whole processes, in rounds: each round runs every variant once, and a ratio is taken within
-//! a round, so that a slow minute of the machine hits both sides. The tables show medians over the rounds. Costs an access are
-//! marginal: a long run minus a short one, so that start-up counts in neither.
+//! Everything is measured over whole processes, in rounds: each round runs every variant once, and a ratio is
+//! taken within a round, so that a slow minute of the machine affects both sides. The tables show medians over
+//! the rounds. Costs per access are marginal: a long run minus a short one, so that start-up counts in neither.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;

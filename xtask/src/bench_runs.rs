@@ -1,4 +1,4 @@
-//! Whole processes, natively and recorded, and what they took: for the benchmarks that compare both.
+//! Whole processes, natively and recorded, and what they cost: for the benchmarks that compare both.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,9 +1,9 @@
-//! `cargo xtask bench store`: what the trace store costs and saves, as Markdown: encoders, producers, workers, clients, files of
-//! ten billion entries.
+//! `cargo xtask bench store`: costs and savings of the trace store, as Markdown:
+//! encoders, producers, workers, clients, files of ten billion entries.
 //!
-//! Inputs are files of 32-byte entries, as they are or packed by xz; memtap records five programs as well, unless
-//! `--no-recording` is given. The measuring itself is done by the examples `bench-encoders` of trace-format, which gets files
-//! only, and `bench-store` of trace-server, and by a test of trace-format.
+//! Inputs are files of 32-byte entries, plain or compressed by xz; memtap records five programs as well,
+//! unless `--no-recording` is given. The measuring itself is done by the examples `bench-encoders` of
+//! trace-format, which gets files only, and `bench-store` of trace-server, and by a test of trace-format.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! `cargo xtask bench translate`: what recording every access costs, in one run, as Markdown. With `--verify` the twelve programs are
-//! recorded once while memtap compares itself with single-stepping, and nothing is timed.
+//! `cargo xtask bench translate`: the cost of recording every access, in one run, as Markdown. With `--verify`
+//! the twelve programs are recorded once while memtap compares itself with single-stepping, and nothing is timed.
 //!
-//! Whole processes, medians of rounds. Times are of the processor, of the program and of the recorder apart, as
-//! `memtap stat` gives them: on two processors the wall clock says more about what else runs.
+//! It measures whole processes, and shows medians of rounds. Times are processor times, of the program and of the recorder
+//! separately, as `memtap stat` reports them: on two processors the wall clock says more about other running programs.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
-//! `cargo xtask bench types`: what `layout`, `cache`, `lines` and `errors` cost, in one run, as Markdown.
+//! `cargo xtask bench types`: the cost of `layout`, `cache`, `lines` and `errors`, in one run, as Markdown.
 //!
-//! Processor time of the readers, an access; medians of rounds. Beside them stand recording, and Valgrind's tools, which answer one
-//! such question each while the program runs.
+//! It measures the processor time of the readers per access; figures are medians of rounds. Beside them
+//! are recording, and Valgrind's tools, which each answer one such question while the program runs.
 
 use anyhow::{Context, Result};
 

@@ -1,5 +1,5 @@
-//! `cargo xtask bench watch`: watchpoint units on programs of ours, race detection end to end, live watchpoints; as Markdown,
-//! and the data of the paper's Figures 6 to 11 as SVG in docs/figures.
+//! `cargo xtask bench watch`: watchpoint units on programs of ours, race detection end to end, live
+//! watchpoints; as Markdown, with the data of the paper's Figures 6 to 11 as SVG in docs/figures.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

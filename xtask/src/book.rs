@@ -1,8 +1,8 @@
-//! `cargo xtask book`: the documents as a book in HTML, made without a network.
+//! `cargo xtask book`: the documents as a book in HTML, built without a network.
 //!
-//! mdBook takes a folder whose every file becomes a part of the book, which a repository is not. So the documents are copied, at the
-//! same places relative to each other, into `target/book`, with docs/SUMMARY.md, which says in which order they stand. That it names
-//! each of them is checked by `cargo xtask structure`.
+//! mdBook takes a folder in which every file becomes a part of the book, and a repository is not such a
+//! folder. The documents are therefore copied, at the same places relative to each other, into `target/book`,
+//! with docs/SUMMARY.md, which defines their order. `cargo xtask structure` checks that it names each of them.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: from nothing to answers: what a small program of examples/ does to its memory, and a real one.
+//! `cargo xtask demo`: shows, starting from nothing, what a small program of examples/ and a real program do to their memory.
 
 use std::fs::{self, File};
 

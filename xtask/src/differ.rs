@@ -1,5 +1,5 @@
-//! `cargo xtask differ`: programs that are drawn from seeds (tests/differ) run natively and recorded, by both tracers. Where they do not say
-//! the same, the steps that it takes to see the difference are looked for, and shown with the command that shows it again.
+//! `cargo xtask differ`: programs generated from seeds (tests/differ) run natively and recorded, by both tracers. Where their
+//! output differs, the fewest steps that show the difference are searched for, and printed with the command that reproduces it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: every fuzz target for a while, or one of them for longer.
+//! `cargo xtask fuzz`: runs every fuzz target for a while, or one of them for longer.
 
 use anyhow::{Context, Result, bail};
 

@@ -1,4 +1,4 @@
-//! What the tasks need from the system, as Debian packages.
+//! What the tasks require from the system, as Debian packages.
 
 use std::path::{Path, PathBuf};
 

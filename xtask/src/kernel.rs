@@ -1,4 +1,4 @@
-//! The programs that are measured: built from `benches/` into the target directory.
+//! The measured programs: built from `benches/` into the target directory.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
-//! `cargo xtask long`: what takes hours. Programs that are not the project's run natively and recorded, each with its own tests, and must
-//! come to the same verdicts: stress-ng's stressors and the tests of Python's library. Then what else takes long: a JVM (`long_jvm`), drawn
-//! programs, patched code, killed recorders, fuzzing.
+//! `cargo xtask long`: the tests that take hours. Programs of other projects run natively and recorded, each with
+//! its own tests, and must come to the same verdicts: stress-ng's stressors and the tests of Python's library.
+//! Other long tests follow: a JVM (`long_jvm`), generated programs, patched code, killed recorders, fuzzing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! `cargo xtask long jvm`: a Java program with a pool of four threads, again and again, under two collectors. It makes and changes code
-//! beside data that other threads write, and stops its threads by pages that it closes: what went wrong there did so in one run of
-//! many. Each run has to print what it prints natively, with nothing missing.
+//! `cargo xtask long jvm`: a Java program with a pool of four threads, run again and again, under two collectors. It
+//! generates and changes code beside data that other threads write, and stops its threads through pages that it closes. Past
+//! errors in this area occurred in one run of many. Each run has to print what it prints natively, with nothing missing.
 
 use std::process::{Command, Stdio};
 

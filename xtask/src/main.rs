@@ -1,7 +1,8 @@
-//! Developer tasks: `cargo xtask test`, `demo`, `bench`, `stress`, `fuzz`, `dist`.
+//! Developer tasks: `cargo xtask test`, `demo`, `bench`, `stress`, `differ`,
+//! `long`, `soak`, `fuzz`, `dist`, `book`, `structure`, `install`.
 //!
-//! Everything a fresh machine needs is installed by the task that needs it. This crate has few dependencies, so that
-//! it is built in seconds; it deliberately links nothing of memtap and drives the built binary instead.
+//! Each task installs what it needs on a fresh machine. This crate has few dependencies, so that it
+//! builds in seconds; it deliberately links nothing of memtap and runs the built binary instead.
 #![forbid(unsafe_code)]
 
 mod bench;

@@ -1,7 +1,7 @@
-//! Running the tests with cargo-nextest. On a machine of CI (`CI` is set) a test that fails is run twice more, with nothing beside it;
-//! one that passes then is flaky: it does not fail the run, and is named at its end, as a defect to mend.
+//! Runs the tests with cargo-nextest. In CI (`CI` is set), a test that fails is run up to twice more, with nothing
+//! beside it. A test that passes then is flaky: it does not fail the run, and is named at its end, as a defect to fix.
 //!
-//! Who failed, and how long each test took, is read from the report that nextest leaves (JUnit's format).
+//! Which tests failed, and how long each test took, is read from the report that nextest writes (JUnit's format).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

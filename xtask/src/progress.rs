@@ -1,7 +1,8 @@
-//! What a long task says: beforehand how long it takes and what it needs, at each step where it is, and at the end what took how long.
+//! Progress messages of a long task: beforehand how long it takes and what it
+//! needs, at each step where it is, and at the end how long each step took.
 //!
-//! How long a step takes depends on the machine, so each run of a task leaves its times in the target directory for the next one. The
-//! first run on a machine has nothing but what other machines took.
+//! How long a step takes depends on the machine, so each run of a task stores its times in the target
+//! directory for the next one. The first run on a machine has only the times of other machines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

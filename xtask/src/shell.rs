@@ -1,4 +1,4 @@
-//! Starting other programs.
+//! Runs other programs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,7 +1,8 @@
-//! `cargo xtask soak`: tests in rounds beside busy processes, as on a machine that has much else to do, and those that trace programs also
-//! on one processor. What fails there depends on time or on luck, and is a defect to mend.
+//! `cargo xtask soak`: runs the tests in rounds beside busy processes, as on a heavily loaded machine, and those
+//! that trace programs also on one processor. A failure here depends on timing or chance, and is a defect to fix.
 //!
-//! A round goes by test binary. What is done stands in a file, and the next call goes on after it, so that hours can be cut into pieces.
+//! A round proceeds by test binary. A file records what is done, and the
+//! next call continues from there, so that hours can be split into pieces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

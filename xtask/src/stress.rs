@@ -1,5 +1,5 @@
-//! `cargo xtask stress probes`: code is patched while other threads execute it, for as long as asked. `cargo xtask stress kills`:
-//! recorders and servers are killed at random moments, and what was lost is measured.
+//! `cargo xtask stress probes`: patches code while other threads execute it, for as many toggles as requested.
+//! `cargo xtask stress kills`: kills recorders and servers at random moments, and measures what was lost.
 
 use anyhow::{Context, Result, bail};
 

@@ -1,4 +1,4 @@
-//! Tables in Markdown.
+//! Markdown tables.
 
 /// Rows of cells under a head.
 pub(crate) struct Table {

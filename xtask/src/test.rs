@@ -1,5 +1,5 @@
-//! `cargo xtask test`: everything that must hold, in one run, with a summary at the end. `cargo xtask test --query`: the same of the
-//! query wing.
+//! `cargo xtask test`: everything that must hold, in one run, with a summary at the
+//! end. `cargo xtask test --query`: the same for the query wing and the Python package.
 
 use std::cell::RefCell;
 use std::process::Command;

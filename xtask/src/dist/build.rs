@@ -1,4 +1,4 @@
-//! Builds what packages hold.
+//! Builds the contents of packages.
 
 use std::path::{Path, PathBuf};
 

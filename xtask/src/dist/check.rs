@@ -1,5 +1,5 @@
-//! Whether packages do what they are for: unpacked into a folder, and installed into a Debian system in which there was nothing of
-//! memtap before and nothing is left after.
+//! Checks the packages: packing again gives the same bytes; the tarball runs from a folder; the Debian package and the .rpm install
+//! and run in new Debian systems, and leave nothing behind when they are removed; and what `cargo install` leaves can record.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! The Debian package. `dpkg-deb` writes it: what builds Debian's own packages is there wherever they are of use.
+//! The Debian package. It is written by `dpkg-deb`, the tool that builds
+//! Debian's own packages, which is available wherever they are of use.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Which versions of the C library binaries ask for, as their dynamic symbols say.
+//! Which versions of the C library binaries require, according to their dynamic symbols.
 
 use std::path::Path;
 

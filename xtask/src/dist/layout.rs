@@ -1,4 +1,4 @@
-//! Which file is where: in a folder that can be anywhere, and in a Debian system.
+//! The location of each file: in a folder that can be anywhere, and in a Debian system.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

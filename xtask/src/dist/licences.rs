@@ -1,4 +1,4 @@
-//! Under which licences the parts of the binaries are, with the texts that these ask to pass on.
+//! The licences of the parts of the binaries, with the texts that must be passed on.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,9 +1,10 @@
-//! `cargo xtask dist`: a tarball that runs from any folder, a Debian package, and one for Fedora's relatives.
+//! `cargo xtask dist`: a tarball that runs from any folder, a Debian package, and one for Fedora and its relatives.
 //!
-//! An outline: build with the profile `dist` ([`build`]) for systems as old as glibc 2.28 ([`old_glibc`]), take out what debuggers alone
-//! need ([`strip`]), lay the files out as an installation has them ([`layout`]), and pack that in three ways ([`tarball`], [`deb`], [`rpm`]). The same commit built with the same toolchain
-//! gives the same bytes: times are the commit's, names are sorted, everything is root's, and paths of this machine are left away.
-//! With `--check`, [`check`] installs them where nothing of memtap was before.
+//! In outline, it builds with the profile `dist` ([`build`]) for systems as old as glibc 2.28 ([`old_glibc`]),
+//! removes what only debuggers need ([`strip`]), lays the files out as an installation has them ([`layout`]),
+//! and packs that in three ways ([`tarball`], [`deb`], [`rpm`]). The same commit built with the same toolchain
+//! gives the same bytes: times are the commit's, names are sorted, everything belongs to root, and paths of this
+//! machine are omitted. With `--check`, [`check`] installs the packages where nothing of memtap was before.
 
 mod build;
 mod check;

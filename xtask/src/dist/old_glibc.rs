@@ -1,9 +1,9 @@
-//! Binaries that ask for no newer C library than glibc 2.28, linked on a system that has a newer one.
+//! Binaries that require no newer C library than glibc 2.28, linked on a system that has a newer one.
 //!
-//! The linker gives a reference the newest version that the library at hand has, though the older ones are there for programs that
-//! were linked long ago. So it is given other libraries: without code, with each symbol in the newest version that 2.28 has, in the file in
-//! which it was then (threads and dlsym have been in libc.so.6 only since 2.34). The system's own libraries say which versions there are.
-//! What 2.28 had in the static part of the C library, the `stat` family, and what starts a program is compiled into the binary.
+//! The linker gives a reference the newest version in the library at hand, although the older ones are still there for programs that were
+//! linked long ago. It is therefore given other libraries: without code, with each symbol in the newest version that 2.28 has, in the file
+//! that contained it at that time (threads and dlsym have been in libc.so.6 only since 2.34). The versions are taken from the system's own
+//! libraries. What 2.28 had in the static part of the C library, the `stat` family, and what starts a program is compiled into the binary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The package for Fedora, RHEL and their relatives, by `rpmbuild`, which Debian has, too.
+//! The package for Fedora, RHEL and their relatives, built with `rpmbuild`, which Debian has, too.
 
 use std::fmt::Write as _;
 use std::fs;

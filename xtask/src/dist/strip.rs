@@ -1,4 +1,4 @@
-//! Programs and libraries without what debuggers alone need, which goes into files of its own.
+//! Strips programs and libraries of what only debuggers need, and moves that into separate files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

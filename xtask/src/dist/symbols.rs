@@ -1,4 +1,4 @@
-//! What is kept of a library's interface in include/abi, in the form of Debian's symbols files.
+//! The record of a library's interface in include/abi, in the format of Debian's symbols files.
 
 use std::fs;
 

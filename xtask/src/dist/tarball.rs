@@ -1,4 +1,4 @@
-//! A folder as a tar archive, with the same bytes wherever and whenever it is packed.
+//! Packs a folder as a tar archive, with the same bytes wherever and whenever it is packed.
 
 use std::path::{Path, PathBuf};
 

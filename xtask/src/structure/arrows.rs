@@ -1,4 +1,4 @@
-//! Which crate knows which: the table in ARCHITECTURE.md says it, and the manifests must say the same.
+//! Which crate uses which: the table in ARCHITECTURE.md states it, and the manifests must agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

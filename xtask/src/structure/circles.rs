@@ -1,8 +1,7 @@
-//! Files that import each other in a circle can only be understood together: at most three may.
+//! Files that import each other in a circle can only be understood together: such a circle may contain three files at most.
 //!
-//! An arrow leads from a file to the file that defines what it names by a path (`crate::`, `super::`, `self::`, or through a
-//! name that a `use` brought in). Re-exports are followed to where they lead, so that a `mod.rs` that hands on its children's
-//! names joins nothing.
+//! An arrow leads from a file to the file that defines what it names by a path (`crate::`, `super::`, `self::`, or through a name brought
+//! in by a `use`). Re-exports are followed to their target, so that a `mod.rs` that re-exports its children's names connects nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What documents point to is there: files and headings that they link, and files that they name.
+//! Checks that the targets of references in documents exist: linked files and headings, and named files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

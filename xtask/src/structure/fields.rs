@@ -1,5 +1,4 @@
-//! Numbers of a field have names: a tuple of integers as (or in) a field's type says nothing of which is which
-//! (CONTRIBUTING.md, *Style*).
+//! Numbers of a field have names: a tuple of integers as (or in) a field's type does not say which is which (CONTRIBUTING.md, *Style*).
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,4 @@
-//! Every module opens with what it is, a long file says why it is one, and a SAFETY line states its fact (CONTRIBUTING.md,
-//! *Style*).
+//! Every module opens with a description, a long file says why it is one, and a SAFETY line states its fact (CONTRIBUTING.md, *Style*).
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
-//! `cargo xtask structure`: whether the house is as ARCHITECTURE.md and CONTRIBUTING.md say.
+//! `cargo xtask structure`: checks that the code base is as ARCHITECTURE.md and CONTRIBUTING.md say.
 //!
-//! Reads files as text and builds nothing. A new rule is a file here with one function `check`, and a line below.
+//! It reads files as text and builds nothing. A new rule is a file here with one function `check`, and a line below.
 
 mod arrows;
 mod circles;

@@ -1,7 +1,7 @@
-//! The rooms of a crate stand in layers: none uses one that uses it, by itself or through others.
+//! The rooms of a crate are layered: no room uses one that uses it, directly or indirectly.
 //!
-//! A room is a folder below `src`, or a file that stands there alone; the crate's root belongs to none. An arrow between two rooms is
-//! one between files of theirs (`circles`). Methods of a type that another room defines make none.
+//! A room is a folder below `src`, or a file directly in `src`; the crate's root belongs to none. An arrow between two
+//! rooms is one between files of theirs (`circles`). Methods of a type that another room defines do not count as arrows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
-//! A Rust file as this check reads it: its tokens without comments, text in quotes, and what is built for tests alone.
+//! A Rust file as this check reads it: its tokens without comments, quoted text, and code that is built only for tests.
 //!
-//! A scanner, not a parser: identifiers and single characters are all that the checks need, and xtask stays a crate that
-//! builds in seconds.
+//! This is a scanner, not a parser: identifiers and single characters are
+//! all that the checks need, and xtask stays a crate that builds in seconds.
 
 use std::path::{Path, PathBuf};
 
