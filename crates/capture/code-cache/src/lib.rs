@@ -13,10 +13,10 @@
 //! few moves that use no flags. Blocks are linked to each other directly. Indirect branches and returns jump to a piece of code
 //! that is chosen by the target's low bits and compares the whole target, or else look the target up in a table (`table`).
 //!
-//! What the cache can't do itself it leaves to the tracer. It goes through a gate (a routine of the tracer)
-//! for a target that is not translated yet, for calls of the tracer's own functions, for system calls
-//! ([`CallSite`]), and for an instruction that needs special handling. For such an instruction a trap
-//! stands after the gate's way out, for cases where its handler needs the state that a signal provides.
+//! What the cache can't do itself it leaves to the tracer. It goes through a gate (a routine of the
+//! tracer) for a target that is not translated yet, for calls of the tracer's own functions, for system
+//! calls ([`CallSite`]), and for an instruction that needs special handling. For such an instruction, a
+//! trap follows the gate's way out, for cases where its handler needs the state that a signal provides.
 //!
 //! Instead of recording accesses, blocks can check before each one whether watched bytes are near (`check`, [`Marks`]).
 //!

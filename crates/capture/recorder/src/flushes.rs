@@ -1,4 +1,5 @@
-//! When recorded data is flushed: soon at first, so that a recording that is killed early leaves something, then about once a second.
+//! When recorded data is flushed: soon at first, so that a recording that is killed early
+//! leaves something, then about once a second, and earlier when many accesses are waiting.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Writes a planned block into the cache.
 //!
 //! A block that records saves the values of the registers from which the addresses of its accesses follow. Before an instruction
-//! whose address needs a register that is not saved yet, the block stores that register behind the buffer's position, leaving
+//! whose address needs a register that is not saved yet, the block stores that register after the buffer's position, leaving
 //! room for the header. Before the last such instruction it writes the header and advances the position. Meanwhile a *scratch
 //! register*, one that the program does not need there, points into the buffer; the program's value of it is in its *spill*. All
 //! of this is moves and lea: the flags are never touched, except in blocks that only count, where they are dead.

@@ -2,8 +2,8 @@
 //! with others that code other pieces, including pieces of the same thread. It therefore touches nothing of the session: whatever must be
 //! recorded in the order of the thread's events is listed beside the frames, and `pieces` records it once everything before it is recorded.
 //!
-//! The state of the thread at the start of the piece need not be known:
-//! in that case cycles count from 0, and the fs base is the previous one.
+//! The state of the thread at the start of the piece need not be known: in that case
+//! cycles count from 0, and executions inherit the fs base in effect before the piece.
 
 use std::sync::mpsc::Receiver;
 

@@ -1,5 +1,5 @@
-//! Restores the process's own state when it continues unrecorded: because it was detached from, asks to be
-//! traced, or denies itself what the tracer needs. Also the word that is left behind where that is impossible.
+//! Restores the process's own state when it continues unrecorded: because it was detached from, asks to be traced, or denies itself
+//! what the tracer needs. Where that is impossible because a fault of the tracer ends the process, a note is left for the recorder.
 
 use core::sync::atomic::Ordering;
 

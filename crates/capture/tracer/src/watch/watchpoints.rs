@@ -2,10 +2,10 @@
 //! only accesses to marked lines leave the cache. An access there becomes a record only if it
 //! touches watched bytes, with their content before and after and the stack that led there.
 //!
-//! The recorder leaves a list of what is watched in a file: addresses, addresses of the program's own module, and blocks by the
-//! function that allocates them, which become addresses when they are allocated. Code that is about to access memory notes which
-//! watched bytes it touches (`state::touched`), and reports them when it is done. A hit is a record that the recorder reads at
-//! once. If the program is to stop at a hit, it stops itself right after it, and resumes when it is continued from outside.
+//! The recorder leaves a list of what is watched in a file: addresses, ranges of modules, thread-local variables, and blocks by
+//! the function that allocates them, which become addresses when they are allocated. Code that is about to access memory notes
+//! which watched bytes it touches (`state::touched`), and reports them when it is done. A hit is a record that the recorder reads
+//! at once. If the program is to stop at a hit, it stops itself right after it, and resumes when it is continued from outside.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
