@@ -11,8 +11,8 @@ use memref::{Event, GapReason, ProcessId, RegionEvent};
 use symbols::{BuildId, ModuleStore, Names, Resolver, SearchPath};
 use trace_format::{Batch, Filter, KindSet, Trace};
 
-use crate::{Error, Owner};
 use crate::machine::Machine;
+use crate::{Error, Owner};
 
 /// A trace, the files that its processes mapped, and the names found so far.
 #[derive(Clone, Debug)]

@@ -111,7 +111,8 @@ fn joined(mut workers: Vec<VotesWorker>) -> Option<BlockTypes> {
         all.missing += missing;
         all.everyones.extend(everyones);
     }
-    let marks: Vec<SliceMarks> = workers.iter_mut().map(|worker| std::mem::take(&mut worker.blocks)).collect();
+    let marks: Vec<SliceMarks> =
+        workers.iter_mut().map(|worker| std::mem::take(&mut worker.blocks)).collect();
     let variables: Vec<Vec<VariableId>> = workers.iter().map(|worker| worker.votes.variables()).collect();
     // Of each block here, what each worker has of it.
     let mut parts: Vec<Vec<(usize, u32)>> = Vec::new();
@@ -129,7 +130,12 @@ fn joined(mut workers: Vec<VotesWorker>) -> Option<BlockTypes> {
                         type_: types[worker][allocated.type_ as usize],
                         ..allocated
                     });
-                    all.blocks.push(VotedBlock { votes: Vec::new(), allocated, has_objects: false, ..block.clone() });
+                    all.blocks.push(VotedBlock {
+                        votes: Vec::new(),
+                        allocated,
+                        has_objects: false,
+                        ..block.clone()
+                    });
                     parts.push(Vec::new());
                     let here = all.blocks.len() as u32 - 1;
                     all.known[variable] = VotedVariable::Block(here);
@@ -169,7 +175,8 @@ mod tests {
 
     /// A worker that knows these types, and voted for the last of them in these slices, at a place that is the slice's number.
     fn worker(types: &[&str], slices: &[usize]) -> VotesWorker {
-        let layout = |name: &&str| Arc::new(TypeLayout { name: (*name).into(), bytes: 8, kind: TypeKind::Scalar });
+        let layout =
+            |name: &&str| Arc::new(TypeLayout { name: (*name).into(), bytes: 8, kind: TypeKind::Scalar });
         let mut worker = VotesWorker::new();
         worker.votes.types = CodeTypes::of(types.iter().map(layout).collect());
         worker.votes.known = vec![VotedVariable::NotYet, VotedVariable::Block(0)];

@@ -409,8 +409,7 @@ impl BlockTypes {
         }
         let at = known.offset.rem_euclid(bytes as i64) as u32;
         let base = base as u32;
-        let vote =
-            TypeVote { placed, count: 1, first: base, last: base, furthest: at, slice: self.slices };
+        let vote = TypeVote { placed, count: 1, first: base, last: base, furthest: at, slice: self.slices };
         let most = if self.is_divided { MOST_DIVIDED } else { MOST_CANDIDATES };
         self.is_overfull |= !block.add(vote, bytes, most);
         Some(placed)

@@ -43,7 +43,9 @@ impl Session {
         std::thread::scope(|scope| {
             let processes = Processes::new(self, Arc::clone(&changes));
             let thread = std::thread::Builder::new().name("memtap-tool".to_owned());
-            let told = thread.spawn_scoped(scope, move || tell(&passes, &emptied, processes, tool)).map_err(Error::Thread)?;
+            let told = thread
+                .spawn_scoped(scope, move || tell(&passes, &emptied, processes, tool))
+                .map_err(Error::Thread)?;
             let mut follower = Follower { stacks, pass: Pass::default(), passes: sender, spare };
             let chosen = |_| Some(Filter::default());
             let read = self.replay_threads(KindSet::ALL, &chosen, Shard::events, changes, &mut follower);

@@ -470,7 +470,8 @@ impl TypeNumbers {
         blocks.sort_unstable();
         locals.sort_by_cached_key(|(function, id, _)| {
             let local = names.local(*function, *id);
-            let (name, offset) = local.map(|local| (local.name.to_string(), local.offset)).unwrap_or_default();
+            let (name, offset) =
+                local.map(|local| (local.name.to_string(), local.offset)).unwrap_or_default();
             (names.function_module(*function), names.function(*function), offset, name)
         });
         let in_order = |of_variable: FxHashMap<u32, u32>| {

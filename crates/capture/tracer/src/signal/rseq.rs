@@ -1,6 +1,7 @@
-//! Restartable sequences. The kernel would look for them at native addresses, and would end a program whose sequences it
-//! finds on a closed page, so a traced thread has none. A thread that registers an area gets the error that the kernel would
-//! give natively. Where the kernel would accept the area, the call fails as if it did not exist, as on kernels without it.
+//! Restartable sequences. The kernel would look for them at native addresses, and would end a program whose sequences
+//! it finds on a closed page, so a traced thread has none. The program's calls get the kernel's native answer, except
+//! that a registration that the kernel would accept fails with ENOSYS, as on kernels without such sequences. In a
+//! process that was attached to, whose program has seen a registration succeed, it is made and undone at once.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
