@@ -128,11 +128,11 @@ pub(crate) fn string(addr: u64, into: &mut [u8]) -> Option<&CStr> {
     None
 }
 
-/// Bytes of a string of the program, at most as many as a path has; `None` where it can't be read.
-pub(crate) fn string_len(addr: u64) -> Option<u64> {
+/// The bytes of a string of the program, without its zero and at most `most`; `None` where it can't be read.
+pub(crate) fn string_len(addr: u64, most: u64) -> Option<u64> {
     let mut room = [0; 64];
     let mut len = 0;
-    while len < libc::PATH_MAX as u64 {
+    while len < most {
         let at = addr.wrapping_add(len);
         let part = 64 - (at & 63);
         let place = room.get_mut(..part as usize)?;
@@ -140,11 +140,11 @@ pub(crate) fn string_len(addr: u64) -> Option<u64> {
             return None;
         }
         if let Some(end) = place.iter().position(|&byte| byte == 0) {
-            return Some(len + end as u64);
+            return Some(most.min(len + end as u64));
         }
         len += part;
     }
-    Some(libc::PATH_MAX as u64)
+    Some(most)
 }
 
 /// Whether a string of the program begins so; `None` where it can't be read.
@@ -177,9 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn strings_end_with_a_zero_or_at_the_length_of_a_path() {
+    fn strings_end_with_a_zero_or_where_the_caller_says() {
         let check = |text: &[u8], expect: u64| {
-            assert_eq!(string_len(text.as_ptr() as u64), Some(expect));
+            assert_eq!(string_len(text.as_ptr() as u64, 4096), Some(expect));
         };
         check(b"/bin/sh\0", 7);
         check(b"\0", 0);
@@ -189,5 +189,7 @@ mod tests {
         assert_eq!(starts_with(c"LD_PRELOAD=x".as_ptr() as u64, b"LD_PRELOAD="), Some(true));
         assert_eq!(starts_with(c"LD".as_ptr() as u64, b"LD_PRELOAD="), Some(false));
         check(&[b'a'; 5120], 4096);
+        assert_eq!(string_len(c"/bin/sh".as_ptr() as u64, 3), Some(3));
+        assert_eq!(string_len(c"/bin/sh".as_ptr() as u64, 3), Some(3));
     }
 }

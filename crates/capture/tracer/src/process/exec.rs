@@ -23,8 +23,9 @@ use crate::translate::process;
 
 /// What the loader takes libraries from.
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
-/// Bytes of `LD_PRELOAD=` and `MEMTAP_CHANNEL=` lines.
-const VARIABLE_BYTES: usize = 8192;
+/// The longest string that the kernel takes as a variable, in bytes: `MAX_ARG_STRLEN` of Linux. A longer one is cut after that many,
+/// and is refused by the kernel as the program's own would have been.
+const LONGEST: u64 = 32 * 4096;
 
 /// execve and execveat. Returns only where they fail.
 pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &SystemCall) -> isize {
@@ -168,8 +169,31 @@ fn arguments(
     image: u64,
 ) -> Option<(usize, usize)> {
     let (args, variables) = (count(argv)?, count(envp)?);
-    let bytes = (args + variables + 6) * 8;
-    let room = thread.scratch(bytes + VARIABLE_BYTES);
+    let limits = limits::variable();
+    let mut channel = Text::<128>::new();
+    let mut text_bytes = 0;
+    if let Some((announcement, libraries)) = announced {
+        let settings = PROCESS.settings();
+        channel.push(b"MEMTAP_CHANNEL=");
+        channel.push(settings.channel.get(..settings.channel_len).unwrap_or(&[]));
+        write!(channel, ":{announcement}").ok()?;
+        if let Some(kept) = connect::for_exec() {
+            write!(channel, ":{kept}").ok()?;
+        }
+        let own = [PRELOAD, libraries.as_bytes(), channel.as_bytes(), limits.as_bytes()];
+        text_bytes = own.iter().map(|text| text.len()).sum::<usize>() + 3;
+        for index in 0..variables {
+            let variable = program_memory::value_behind(envp, index as u64 * 8)?;
+            if program_memory::starts_with(variable, PRELOAD)? {
+                text_bytes += 1 + len(variable + PRELOAD.len() as u64)?;
+            }
+        }
+        if image != 0 {
+            text_bytes += VARIABLE.len() + len(image)? + 1;
+        }
+    }
+    let list_bytes = (args + variables + 6) * 8;
+    let room = thread.scratch(list_bytes + text_bytes);
     if room.is_null() {
         return None;
     }
@@ -183,70 +207,87 @@ fn arguments(
         list.add(args).write(0);
         let env = list.add(args + 1);
         let mut used = 0;
-        let text = core::slice::from_raw_parts_mut(room.add(bytes), VARIABLE_BYTES);
-        let mut preload = Text::<{ VARIABLE_BYTES / 2 }>::new();
-        let settings = PROCESS.settings();
-        preload.push(PRELOAD);
-        preload.push(announced.map_or(&[], |(_, libraries)| libraries.as_bytes()));
+        let mut add = |variable: u64| {
+            env.add(used).write(variable);
+            used += 1;
+        };
+        let mut text = Variables::new(core::slice::from_raw_parts_mut(room.add(list_bytes), text_bytes));
+        if let Some((_, libraries)) = announced {
+            text.push(PRELOAD)?;
+            text.push(libraries.as_bytes())?;
+        }
         for index in 0..variables {
             let variable = program_memory::value_behind(envp, index as u64 * 8)?;
             if announced.is_some() && program_memory::starts_with(variable, PRELOAD)? {
-                preload.push(b":");
-                push_string(variable + PRELOAD.len() as u64, &mut preload);
-                continue;
+                text.push(b":")?;
+                text.push_string(variable + PRELOAD.len() as u64)?;
+            } else {
+                add(pages::open_address(variable));
             }
-            env.add(used).write(pages::open_address(variable));
-            used += 1;
         }
-        if let Some((announcement, _)) = announced {
-            preload.push(b"\0");
-            let mut channel = Text::<128>::new();
-            channel.push(b"MEMTAP_CHANNEL=");
-            channel.push(settings.channel.get(..settings.channel_len).unwrap_or(&[]));
-            write!(channel, ":{announcement}").ok()?;
-            if let Some(kept) = connect::for_exec() {
-                write!(channel, ":{kept}").ok()?;
-            }
-            channel.push(b"\0");
-            let mut image_variable = Text::<{ VARIABLE_BYTES / 4 }>::new();
+        if announced.is_some() {
+            add(text.end()?);
+            text.push(channel.as_bytes())?;
+            add(text.end()?);
             if image != 0 {
-                image_variable.push(VARIABLE);
-                push_string(image, &mut image_variable);
-                image_variable.push(b"\0");
+                text.push(VARIABLE)?;
+                text.push_string(image)?;
+                add(text.end()?);
             }
-            let limits = limits::variable();
-            let mut rest = text;
-            for variable in
-                [preload.as_bytes(), channel.as_bytes(), image_variable.as_bytes(), limits.as_bytes()]
-            {
-                if variable.is_empty() {
-                    continue;
-                }
-                let (place, after) = rest.split_at_mut_checked(variable.len())?;
-                place.copy_from_slice(variable);
-                env.add(used).write(place.as_ptr() as u64);
-                used += 1;
-                rest = after;
+            if !limits.as_bytes().is_empty() {
+                text.push(limits.as_bytes())?;
+                add(text.end()?);
             }
         }
-        env.add(used).write(0);
+        add(0);
         Some((list as usize, env as usize))
     }
 }
 
-/// Appends a string of the program, as far as it can be read and there is room.
-fn push_string<const N: usize>(addr: u64, text: &mut Text<N>) {
-    let mut byte = [0];
-    let mut at = addr;
-    while program_memory::read(at, &mut byte) && byte != [0] && text.as_bytes().len() < N {
-        text.push(&byte);
-        at += 1;
+/// Bytes that are copied of a string of the program; `None` where it can't be read.
+fn len(string: u64) -> Option<usize> {
+    program_memory::string_len(string, LONGEST).map(|len| len as usize)
+}
+
+/// Variables for the next program, written one after the other into memory that was measured for them.
+struct Variables<'a> {
+    /// What is still free.
+    room: &'a mut [u8],
+    /// Where the variable begins that is being written.
+    start: u64,
+}
+
+impl<'a> Variables<'a> {
+    fn new(room: &'a mut [u8]) -> Self {
+        Self { start: room.as_ptr() as u64, room }
+    }
+
+    /// Appends to the variable. `None` where there is no room: the program has changed a string since it was measured.
+    fn push(&mut self, bytes: &[u8]) -> Option<()> {
+        let (place, rest) = core::mem::take(&mut self.room).split_at_mut_checked(bytes.len())?;
+        place.copy_from_slice(bytes);
+        self.room = rest;
+        Some(())
+    }
+
+    /// Appends a string of the program.
+    fn push_string(&mut self, addr: u64) -> Option<()> {
+        let (place, rest) = core::mem::take(&mut self.room).split_at_mut_checked(len(addr)?)?;
+        self.room = rest;
+        program_memory::read(addr, place).then_some(())
+    }
+
+    /// Ends the variable, and returns its address.
+    fn end(&mut self) -> Option<u64> {
+        self.push(b"\0")?;
+        Some(core::mem::replace(&mut self.start, self.room.as_ptr() as u64))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use core::ptr;
+    use std::ffi::CString;
 
     use super::*;
     use crate::testing;
@@ -301,11 +342,26 @@ mod tests {
     fn lists_end_with_null_and_a_null_list_is_empty() {
         assert_eq!(count(list(&[c"a", c"", c"b"]).as_ptr() as u64), Some(3));
         assert_eq!((count(list(&[]).as_ptr() as u64), count(0)), (Some(0), Some(0)));
-        let mut text = Text::<4>::new();
-        push_string(c"ab".as_ptr() as u64, &mut text);
-        assert_eq!(text.as_bytes(), b"ab");
-        // What has no room is left out.
-        push_string(c"cdef".as_ptr() as u64, &mut text);
-        assert_eq!(text.as_bytes(), b"abcd");
+    }
+
+    #[test]
+    fn long_lists_and_paths_are_whole() {
+        let long = CString::new(format!("LD_PRELOAD={}", "/a/library.so:".repeat(2000))).unwrap();
+        let path = CString::new(format!("/{}", "directory/".repeat(400))).unwrap();
+        let preload = long.to_str().unwrap().replace('=', "=/a/own.so:");
+        let image = format!("MEMTAP_STATIC={}", path.to_str().unwrap());
+        let expect = ["A=1", &preload, "MEMTAP_CHANNEL=:9", &image];
+        check(&[c"A=1", &long], Some((9, b"/a/own.so")), &path, &expect);
+    }
+
+    #[test]
+    fn no_variable_is_longer_than_its_room() {
+        let mut room = [1; 8];
+        let mut text = Variables::new(&mut room);
+        assert_eq!((text.push(b"A="), text.push_string(c"b".as_ptr() as u64)), (Some(()), Some(())));
+        let first = text.end().expect("there is room");
+        // As where the program made a string longer since it was measured.
+        assert_eq!((text.push(b"B="), text.push_string(c"cde".as_ptr() as u64)), (Some(()), None));
+        assert_eq!((first, &room[..6]), (room.as_ptr() as u64, &b"A=b\0B="[..]));
     }
 }

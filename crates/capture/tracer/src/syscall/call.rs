@@ -66,7 +66,7 @@ impl SystemCall {
         let count = |index: u8| self.args.get(usize::from(index)).map_or(0, |&count| count as u64);
         match kind {
             Arg::Path => {
-                if let Some(len) = program_memory::string_len(arg) {
+                if let Some(len) = program_memory::string_len(arg, libc::PATH_MAX as u64) {
                     self.block(thread, BlockKind::Fetch, arg, len + 1);
                 }
             }

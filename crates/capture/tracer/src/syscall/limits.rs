@@ -318,7 +318,7 @@ pub(crate) fn variable() -> Text<160> {
         let is_set = u8::from(limit.get().is_some());
         let _ = write!(text, "{is_set},{soft},{hard},");
     }
-    let _ = write!(text, "{}\0", MDWE.load(Ordering::Relaxed));
+    let _ = write!(text, "{}", MDWE.load(Ordering::Relaxed));
     text
 }
 
