@@ -24,8 +24,11 @@ static PARTS: AtomicU64 = AtomicU64::new(0);
 /// Bytes of them.
 static BYTES: AtomicU32 = AtomicU32::new(0);
 
-/// The state of tiles, which a thread's frames hold from its first use of them on.
-const TILES: u64 = 3 << 17;
+/// The configuration of tiles, 64 bytes, which has its place in every frame where the processor has tiles.
+const TILE_CONFIGURATION: u64 = 1 << 17;
+/// What tiles hold, 8 KiB, which a thread's frames have from its first use of tiles on.
+const TILE_DATA: u64 = 1 << 18;
+const TILES: u64 = TILE_CONFIGURATION | TILE_DATA;
 
 /// Room for the state: all that processors have but tiles, and the last word.
 const ROOM_BYTES: usize = 4096;
@@ -52,7 +55,7 @@ pub(crate) fn learn(context: &UContext) {
     }
     // SAFETY: what the kernel has written.
     let Some(state) = (unsafe { FrameState::of(context.fpstate) }) else { return };
-    if state.parts & TILES == 0
+    if state.parts & TILE_DATA == 0
         && state.parts & SSE != 0
         && state.bytes as usize + size_of::<u32>() <= ROOM_BYTES
     {
@@ -198,13 +201,13 @@ mod tests {
         context.fpstate = bytes.as_mut_ptr() as u64;
         // SAFETY: the words as bytes.
         let room = unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast::<u8>(), 8192) };
-        for (parts, bytes) in [(1, 832), (SSE | 1 << 18, 832), (7, ROOM_BYTES as u32 - 3)] {
+        for (parts, bytes) in [(1, 832), (SSE | TILE_DATA, 832), (7, ROOM_BYTES as u32 - 3)] {
             FrameState { parts, bytes }.write(room);
             learn(&context);
             assert!(!is_possible(), "{parts:#x} {bytes}");
         }
         let state = kept();
-        assert_eq!(is_possible(), state.parts & TILES == 0);
+        assert_eq!(is_possible(), state.parts & TILE_DATA == 0);
         let mut room = Box::new(StateRoom([0; ROOM_BYTES]));
         let lower: [u8; gate::VECTOR_BYTES] = core::array::from_fn(|at| at as u8);
         keep_state(&mut room, state, &lower);
