@@ -111,8 +111,14 @@ pub(crate) fn steps_further(thread: &mut TracedThread, context: &mut UContext) -
 
 /// Whether a pushf stands at an address of the cache.
 fn stores_flags(rip: u64) -> bool {
-    // SAFETY: two bytes of the cache: no block ends with an instruction of the program.
-    matches!(unsafe { (rip as *const [u8; 2]).read() }, [0x9c, _] | [0x66, 0x9c])
+    /// The prefix of the extended registers, which changes nothing here.
+    const REX: core::ops::RangeInclusive<u8> = 0x40..=0x4f;
+    // SAFETY: three bytes of the cache: behind each instruction of the program there is at least a jump.
+    match unsafe { (rip as *const [u8; 3]).read() } {
+        [0x9c, ..] | [0x66, 0x9c, _] => true,
+        [0x66, rex, 0x9c] | [rex, 0x9c, _] => REX.contains(&rex),
+        _ => false,
+    }
 }
 
 /// Ends the steps before something that the tracer does for the program: signals that wait come after it.
@@ -223,10 +229,15 @@ mod tests {
 
     #[test]
     fn the_program_does_not_see_the_trap_flag_that_it_stores() {
-        let is_one = |bytes: [u8; 2]| stores_flags(bytes.as_ptr() as u64);
-        // pushf of 64 and 16 bits; popf; pushf after another instruction.
-        assert!(is_one([0x9c, 0x90]) && is_one([0x66, 0x9c]));
-        assert!(!is_one([0x9d, 0x9c]) && !is_one([0x66, 0x9d]) && !is_one([0x90, 0x9c]));
+        let is_one = |bytes: [u8; 3]| stores_flags(bytes.as_ptr() as u64);
+        // pushf of 64 and 16 bits, and with a prefix that changes nothing.
+        for bytes in [[0x9c, 0x90, 0x90], [0x66, 0x9c, 0x90], [0x48, 0x9c, 0x90], [0x66, 0x4f, 0x9c]] {
+            assert!(is_one(bytes), "{bytes:x?}");
+        }
+        // popf; pushf after another instruction.
+        for bytes in [[0x9d, 0x9c, 0x90], [0x66, 0x9d, 0x9c], [0x48, 0x9d, 0x9c], [0x90, 0x9c, 0x90], [0x50, 0x9c, 0x90]] {
+            assert!(!is_one(bytes), "{bytes:x?}");
+        }
         let thread = testing::thread();
         let mut pushed = 0x246 | TRAP_FLAG;
         let mut context = testing::context();
