@@ -171,7 +171,7 @@ fn nobody_watches_for_threads_that_were_joined() {
 }
 
 #[test]
-fn taint_refuses_a_trace_without_control_flow() {
+fn taint_names_the_tracer_that_it_needs() {
     let recording = TestProgram::named("race/clean_barrier.c").record();
     let outcome = recording.trace.ask("taint", &[]);
     assert_eq!(outcome.status, 1);

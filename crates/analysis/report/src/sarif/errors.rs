@@ -1,4 +1,4 @@
-//! Errors in the use of dynamic memory as SARIF: one result per error, located at the access or
+//! Errors in the use of memory as SARIF: one result per error, located at the access or
 //! the release. For blocks that were never released or used, it is located at the allocation.
 
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Errors in the use of dynamic memory.
+//! Errors in the use of memory, for people and as JSON.
 
 use std::io::{self, Write};
 

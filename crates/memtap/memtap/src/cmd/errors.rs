@@ -17,7 +17,7 @@ use crate::output::{Out, note_problems, working_directory};
 /// There are errors, and --fail-on-error asked.
 const FOUND: u8 = 3;
 
-/// Find heap errors: use after free, out of bounds, invalid frees, overlapping copies, uninitialised bytes; and leaks
+/// Find memory errors: use after free, out of bounds, invalid frees, overlapping copies, uninitialised bytes; and leaks
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace

@@ -28,7 +28,7 @@ pub(crate) struct TableArgs {
         help_heading = PRINTED
     )]
     pub(super) report: Vec<Grouping>,
-    /// Print heap errors to standard error, as memtap errors does; without -o no trace is kept
+    /// Print memory errors to standard error, as memtap errors does; without -o no trace is kept
     #[arg(long, conflicts_with_all = ["server", "never"], help_heading = PRINTED)]
     pub(super) errors: bool,
 }
