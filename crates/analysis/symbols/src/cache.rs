@@ -122,9 +122,15 @@ impl DataCache {
         if self.last.start <= addr && addr < self.last.end {
             return Some(found);
         }
-        let start = VirtAddr(addr.0 >> GRANULE_BITS << GRANULE_BITS);
-        let end = start.offset(1 << GRANULE_BITS);
-        Some(NamedRange { start: found.start.max(start), end: found.end.min(end), ..found })
+        let within = |bits: u32| {
+            let start = VirtAddr(addr.0 >> bits << bits);
+            let end = start.offset(1 << bits);
+            NamedRange { start: found.start.max(start), end: found.end.min(end), ..found }
+        };
+        // The whole range is long, or something changed in it: perhaps not near by.
+        let page = within(PAGE_BITS);
+        let then = self.slots[slot_index(addr.0 >> GRANULE_BITS)].version;
+        Some(if self.holds_since(page.start, page.end, then) { page } else { within(GRANULE_BITS) })
     }
 
     #[inline]
@@ -240,5 +246,33 @@ impl Hasher for QuickHasher {
 
     fn write_usize(&mut self, value: usize) {
         self.write_u64(value as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_holds_around_an_address_as_far_as_nothing_changed() {
+        let whole = NamedRange { start: VirtAddr(0x10_0000), end: VirtAddr(0x20_0000), ..NOTHING };
+        let addr = VirtAddr(0x12_3456);
+        let range = |cache: &mut DataCache| cache.get_range(addr).map(|found| found.start.0..found.end.0);
+        let mut cache = DataCache::new();
+        assert_eq!(range(&mut cache), None);
+        cache.put(addr, whole);
+        assert_eq!(range(&mut cache), Some(0x10_0000..0x20_0000));
+        // Elsewhere in the variable, in the same page, in the same line.
+        cache.forget(VirtAddr(0x15_0000), 8);
+        assert_eq!(range(&mut cache), Some(0x12_3000..0x12_4000));
+        cache.forget(VirtAddr(0x12_3000), 8);
+        assert_eq!(range(&mut cache), Some(0x12_3440..0x12_3480));
+        cache.forget(VirtAddr(0x12_3440), 8);
+        assert_eq!(range(&mut cache), None);
+        // A variable that begins within the page.
+        let short = NamedRange { start: VirtAddr(0x12_3400), ..whole };
+        cache.put(addr, short);
+        cache.forget(VirtAddr(0x15_0000), 8);
+        assert_eq!(range(&mut cache), Some(0x12_3400..0x12_4000));
     }
 }

@@ -91,6 +91,17 @@ impl ArrayBounds {
         self.access(resolver, one.code, &one.access, ArrayBase::Frame(cfa), one.place);
     }
 
+    /// Whether that instruction was looked at, and takes elements of no array.
+    pub(super) fn knows_of_none(&self, code: CodeId) -> bool {
+        matches!(self.known.get(code.0 as usize), Some(Some(None)))
+    }
+
+    /// Whether accesses of a thread are kept until something tells where its frame is.
+    #[inline]
+    pub(super) fn keeps(&self, thread: ThreadId) -> bool {
+        !self.waiting.is_empty() && self.waiting.contains_key(&thread)
+    }
+
     /// An access by that instruction.
     pub(super) fn access(
         &mut self,

@@ -17,6 +17,7 @@ mod copies;
 mod exact;
 mod finding;
 mod inner;
+mod last_access;
 mod leaks;
 mod operators;
 mod overruns;

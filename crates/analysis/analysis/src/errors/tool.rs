@@ -16,6 +16,7 @@ use super::copies::{CopyCall, EndedCopy, OverlappingCopies, OverlappingCopy, ove
 use super::exact::ExactLoads;
 use super::finding::{ErrorKey, FoundError, MemoryError, MemoryErrorKind, named};
 use super::inner::KeptByLibraries;
+use super::last_access::LastAccesses;
 use super::operators::{CalledOperator, CalledOperators};
 use super::overruns::overrun;
 use super::pointers::PointerWords;
@@ -49,6 +50,8 @@ enum VariableClass {
 pub struct MemoryErrors {
     pub(super) blocks: FollowedBlocks,
     classes: Vec<Option<VariableClass>>,
+    /// Of instructions whose accesses to that class are all right, unless a block's bytes say otherwise.
+    last: LastAccesses<VariableClass>,
     recent: FxHashMap<ThreadId, RecentAccesses>,
     strings: StringLoads,
     exact: ExactLoads,
@@ -94,6 +97,7 @@ impl MemoryErrors {
         Ok(Self {
             blocks: FollowedBlocks::default(),
             classes: Vec::new(),
+            last: LastAccesses::default(),
             recent: FxHashMap::default(),
             strings: StringLoads::default(),
             exact: ExactLoads::default(),
@@ -416,8 +420,57 @@ impl MemoryErrors {
         }
     }
 
+    /// Whether an access is to the variable that its instruction accessed before, and as right as that. What a block keeps of its
+    /// accesses is noted then.
+    fn is_as_before(&mut self, at: &Moment<'_>, access: &Access, index: usize) -> bool {
+        let Some(&place) = at.places.get(index) else { return false };
+        let Some(class) = self.last.class(at.resolver, place.code, access) else { return false };
+        let begins_frame = || at.cfas.get(index).copied().flatten().is_some() && self.arrays.keeps(at.thread);
+        if self.copies.is_running() || begins_frame() {
+            return false;
+        }
+        if let VariableClass::Live(number) = class {
+            let (addr, len) = (access.addr, u64::from(access.size));
+            let block = self.blocks.get(number);
+            let is_load = access.kind == AccessKind::Load && self.unwritten.is_none();
+            if block.is_overrun(addr, len) || is_load && len <= 8 && block.is_unwritten(addr, len) {
+                return false;
+            }
+            block.is_accessed = true;
+            block.last = Some(place);
+            if access.kind.writes() {
+                block.write(addr, len);
+            }
+        }
+        true
+    }
+
+    /// An access was looked at: keeps what is known of its instruction for the next one, if that needs no closer look.
+    fn note_access(&mut self, at: &mut Moment<'_>, access: &Access, index: usize, class: VariableClass) {
+        let Some(&CallPlace { code, .. }) = at.places.get(index) else { return };
+        let is_plain = match class {
+            VariableClass::Other | VariableClass::Static => true,
+            VariableClass::Live(number) => !self.blocks.get(number).is_mapping,
+            VariableClass::Gap | VariableClass::Released => false,
+        };
+        if !is_plain
+            || !self.arrays.knows_of_none(code)
+            || !self.instructions.goes_on(at.resolver, access.ip, code)
+        {
+            return;
+        }
+        let (variable, range) = at.resolver.data_range(access.addr);
+        // A block whose allocation comes next is not known to be one yet.
+        if matches!(self.classes.get(variable.0 as usize), Some(&Some(known)) if known == class) {
+            self.last.note(at.resolver, code, range, class);
+        }
+    }
+
     fn access(&mut self, at: &mut Moment<'_>, accesses: &[Access], index: usize) {
         let access = &accesses[index];
+        if self.is_as_before(at, access, index) {
+            return;
+        }
         let name = at.resolver.resolve_data(access.addr);
         let class = self.class(at.resolver, at.process, name.variable, name.region);
         if self.copies.is_running()
@@ -477,6 +530,7 @@ impl MemoryErrors {
                 }
             }
         }
+        self.note_access(at, access, index, class);
     }
 
     /// A range that one call read or wrote.

@@ -70,6 +70,11 @@ impl Instructions {
         self.get(resolver, access.ip, code).edge.of_access(access)
     }
 
+    /// Whether an instruction neither calls nor returns.
+    pub(crate) fn goes_on(&mut self, resolver: &Resolver, ip: VirtAddr, code: CodeId) -> bool {
+        self.get(resolver, ip, code).edge == CallEdge::None
+    }
+
     #[cold]
     fn find(&mut self, resolver: &Resolver, ip: VirtAddr, code: CodeId) {
         let name = resolver.names().code(code);
