@@ -134,7 +134,7 @@ impl TypeTable {
 }
 
 /// What an address of a block is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TypedPlace {
     pub(crate) type_: u32,
     /// The field's number; of bytes between fields, none has it.
@@ -145,6 +145,13 @@ pub(crate) struct TypedPlace {
     pub(super) element: u64,
     /// It lies behind the objects of the block.
     is_behind: bool,
+}
+
+impl TypedPlace {
+    /// The same place of its block's first object.
+    pub(super) fn of_first_object(self) -> Self {
+        Self { element: 0, ..self }
+    }
 }
 
 /// What is built in the bytes of a type, in most of its blocks.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use memref::{Access, AccessKind, BlockFunction, BlockOp, Event, MarkerKind, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
+use symbols::CodeId;
 
 use super::HeapTypes;
 use super::advice::advice;
@@ -21,6 +22,8 @@ const OBJECTS: usize = 16;
 /// Fields that take part in pairs.
 const PAIRED: usize = 64;
 const LINE_BYTES: u64 = 64;
+/// Places, and sets of fields of one type, that are counted before they are added up.
+const MOST_COUNTED: usize = 1 << 16;
 
 /// Two fields of one object that were used within 64 accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,11 +97,59 @@ struct CountedType {
     /// Block operations by field: those that read it, and those that wrote it.
     blocks: FxHashMap<u16, BlockOps>,
     pairs: FxHashMap<FieldNumbers, u64>,
+    /// How often fields were used together, a bit each: of these, pairs are made in the end.
+    together: FxHashMap<u64, u64>,
     /// By line, if an object begins with one.
     lines: BTreeMap<u64, u64>,
     direct: u64,
     flow: u64,
     all: Count,
+}
+
+/// A place in a type, and who accesses how many bytes there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct AccessedPlace {
+    /// Of its first object: which one it is does not matter.
+    place: TypedPlace,
+    size: u32,
+    thread: ThreadId,
+}
+
+/// How a place of a type is accessed.
+#[derive(Debug)]
+struct PlaceUse {
+    of: AccessedPlace,
+    fields: Box<[u16]>,
+    /// Those that take part in pairs, a bit each.
+    mask: u64,
+    count: Count,
+    direct: u64,
+    flow: u64,
+}
+
+/// The places that are accessed, until they are added up.
+#[derive(Debug, Default)]
+struct PlaceUses {
+    all: Vec<PlaceUse>,
+    number_of: FxHashMap<AccessedPlace, u32>,
+    /// What each instruction accessed last, by its number: most access the same place of another object.
+    last: Vec<Option<u32>>,
+}
+
+impl PlaceUses {
+    #[inline]
+    fn last(&self, code: CodeId, of: &AccessedPlace) -> Option<u32> {
+        let number = (*self.last.get(code.0 as usize)?)?;
+        (self.all[number as usize].of == *of).then_some(number)
+    }
+
+    fn note(&mut self, code: CodeId, number: u32) {
+        let index = code.0 as usize;
+        if index >= self.last.len() {
+            self.last.resize(index + 1, None);
+        }
+        self.last[index] = Some(number);
+    }
 }
 
 /// An object that a thread is at.
@@ -127,6 +178,7 @@ pub struct TypeUses {
     /// Members that are structures are one field each.
     is_flat: bool,
     counted: FxHashMap<u32, CountedType>,
+    places: PlaceUses,
     threads: FxHashMap<ThreadId, ThreadObjects>,
     /// Accesses to heap blocks, and those to blocks that have a type.
     heap: u64,
@@ -151,6 +203,7 @@ impl TypeUses {
             types,
             is_flat: false,
             counted: FxHashMap::default(),
+            places: PlaceUses::default(),
             threads: FxHashMap::default(),
             heap: 0,
             typed: 0,
@@ -218,29 +271,65 @@ impl TypeUses {
             (true, true) => &mut self.in_mappings,
             (false, _) => &mut self.in_variables,
         } += 1;
-        self.touch(place, access.size.into());
-        let counted = self.counted.entry(place.type_).or_default();
-        counted.all.add(access);
-        for field in &self.touched {
-            counted.counts.entry((*field, at.thread)).or_default().add(access);
-        }
-        if self.touched.first() != Some(&NO_FIELD) {
-            let last_byte = place.offset + u64::from(access.size.max(1)) - 1;
-            for line in place.offset / LINE_BYTES..=last_byte / LINE_BYTES {
-                *counted.lines.entry(line).or_default() += 1;
-            }
-        }
+        let of =
+            AccessedPlace { place: place.of_first_object(), size: access.size, thread: at.thread };
+        let number = self.places.last(code, &of).unwrap_or_else(|| self.place_use(code, of));
+        let used = &mut self.places.all[number as usize];
+        used.count.add(access);
         match self.types.code().known(code) {
             // A variable has its type, whatever the instruction knows.
-            _ if !is_in_block => counted.direct += 1,
-            Some(known) if known.is_named => counted.direct += 1,
-            Some(_) => counted.flow += 1,
+            _ if !is_in_block => used.direct += 1,
+            Some(known) if known.is_named => used.direct += 1,
+            Some(_) => used.flow += 1,
             None => {}
         }
-        let paired = self.touched.iter().filter(|field| usize::from(**field) < PAIRED);
-        let mask = paired.fold(0, |mask, field| mask | 1 << field);
+        let mask = used.mask;
         if mask != 0 {
             self.together(at.thread, access, place, mask);
+        }
+    }
+
+    /// The number of a place, which is what that instruction accesses.
+    fn place_use(&mut self, code: CodeId, of: AccessedPlace) -> u32 {
+        if self.places.all.len() >= MOST_COUNTED {
+            self.add_up();
+        }
+        let number = match self.places.number_of.get(&of) {
+            Some(number) => *number,
+            None => {
+                self.touch(of.place, of.size.into());
+                let paired = self.touched.iter().filter(|field| usize::from(**field) < PAIRED);
+                let mask = paired.fold(0, |mask, field| mask | 1 << field);
+                let fields = self.touched.as_slice().into();
+                // Pairs of its fields may be complete before it is added up.
+                self.counted.entry(of.place.type_).or_default();
+                self.places.all.push(PlaceUse { of, fields, mask, count: Count::default(), direct: 0, flow: 0 });
+                let number = self.places.all.len() as u32 - 1;
+                self.places.number_of.insert(of, number);
+                number
+            }
+        };
+        self.places.note(code, number);
+        number
+    }
+
+    /// Adds up what was counted at places.
+    fn add_up(&mut self) {
+        for PlaceUse { of, fields, count, direct, flow, .. } in std::mem::take(&mut self.places).all {
+            let counted = self.counted.entry(of.place.type_).or_default();
+            counted.all += count;
+            counted.direct += direct;
+            counted.flow += flow;
+            for field in &fields {
+                *counted.counts.entry((*field, of.thread)).or_default() += count;
+            }
+            if fields.first() != Some(&NO_FIELD) {
+                let offset = of.place.offset;
+                let last_byte = offset + u64::from(of.size.max(1)) - 1;
+                for line in offset / LINE_BYTES..=last_byte / LINE_BYTES {
+                    *counted.lines.entry(line).or_default() += count.accesses();
+                }
+            }
         }
     }
 
@@ -302,11 +391,9 @@ impl TypeUses {
             return;
         }
         let Some(counted) = self.counted.get_mut(&over.type_) else { return };
-        let fields = || (0..PAIRED as u16).filter(|field| over.mask >> field & 1 == 1);
-        for first in fields() {
-            for second in fields().filter(|second| *second > first) {
-                *counted.pairs.entry(FieldNumbers { first, second }).or_default() += 1;
-            }
+        *counted.together.entry(over.mask).or_default() += 1;
+        if counted.together.len() >= MOST_COUNTED {
+            counted.add_pairs();
         }
     }
 
@@ -314,6 +401,8 @@ impl TypeUses {
     pub fn types_used(mut self) -> Vec<TypeUse> {
         let open: Vec<ObjectInUse> = self.threads.values().flat_map(|thread| thread.objects).collect();
         open.into_iter().for_each(|over| self.end(over));
+        self.add_up();
+        self.counted.values_mut().for_each(CountedType::add_pairs);
         let unplaced = self.types.types_in_pools(&self.unplaced);
         let mut all: BTreeMap<u32, TypeUse> = BTreeMap::new();
         for (type_, counted) in &self.counted {
@@ -349,6 +438,18 @@ impl TypeUses {
 }
 
 impl CountedType {
+    /// Makes pairs of the fields that were used together.
+    fn add_pairs(&mut self) {
+        for (mask, times) in self.together.drain() {
+            let fields = || (0..PAIRED as u16).filter(|field| mask >> field & 1 == 1);
+            for first in fields() {
+                for second in fields().filter(|second| *second > first) {
+                    *self.pairs.entry(FieldNumbers { first, second }).or_default() += times;
+                }
+            }
+        }
+    }
+
     fn type_use(&self, name: &str, table: &TypeTable, is_flat: bool) -> TypeUse {
         let bytes = table.bytes();
         let (known, holes) = match is_flat {
