@@ -3,7 +3,7 @@
 //! Only the thread writes, from its own code or its handlers. The recorder reads `owner`, `buffer`, `position` and
 //! `base`, even when the thread was killed at an arbitrary instruction. Everything before the position is filled.
 
-use crate::layout::{BUFFER_BYTES, LIVE_BYTES};
+use crate::layout::BUFFER_BYTES;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The part of a translated thread that its recording code and the recorder share. The recording code reaches it through
@@ -78,7 +78,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Live, thread) == THREAD_AT as usize);
     assert!(core::mem::offset_of!(Live, order) == ORDER_AT as usize);
     assert!(core::mem::offset_of!(Live, last) == LAST_AT as usize);
-    assert!(size_of::<Live>() == LIVE_BYTES);
+    assert!(size_of::<Live>() == crate::layout::LIVE_BYTES);
 };
 
 impl Live {
