@@ -114,9 +114,11 @@ impl Announcements {
     /// Nobody arrives any more: those who ran untraced.
     pub(crate) fn finish(&mut self) -> Vec<LostProgram> {
         let mut lost = std::mem::take(&mut self.lost);
-        // One that was about to become another program goes on as that, and is told already.
+        // One that was about to become another program goes on as that, and is told already. A child of vfork has no number of its own
+        // before, and is known by its process id.
         let goes_on = |program: &AnnouncedProgram| {
             program.parent.is_some_and(|parent| self.outliving.contains(&parent))
+                || program.own_pid.is_some_and(|pid| self.outliving_pids.contains_key(&pid))
         };
         let expected = std::mem::take(&mut self.expected).into_values();
         lost.extend(expected.filter(|program| !goes_on(program)).map(|program| LostProgram {
@@ -213,6 +215,13 @@ mod tests {
         let told = words(&mut announced);
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[0].starts_with("/bin/sleep (process 50") && told[1].starts_with("/bin/cat"), "{told:?}");
+        // A child of vfork, which its parent announced.
+        let mut announced = Announcements::default();
+        announced.announce(1, program(Some(52)));
+        announced.outlive("/bin/echo", None, 52);
+        let told = words(&mut announced);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("/bin/echo (process 52"), "{told:?}");
     }
 
     #[test]
