@@ -34,7 +34,7 @@ const HEADER_BYTES: u64 = 8;
 
 /// What an access to a variable has to be looked at for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum VariableClass {
+pub(super) enum VariableClass {
     Other,
     /// The heap, where no known block is.
     Gap,
@@ -49,18 +49,18 @@ enum VariableClass {
 #[derive(Debug)]
 pub struct MemoryErrors {
     pub(super) blocks: FollowedBlocks,
-    classes: Vec<Option<VariableClass>>,
+    pub(super) classes: Vec<Option<VariableClass>>,
     /// Of instructions whose accesses to that class are all right, unless a block's bytes say otherwise.
-    last: LastAccesses<VariableClass>,
+    pub(super) last: LastAccesses,
     recent: FxHashMap<ThreadId, RecentAccesses>,
     strings: StringLoads,
     exact: ExactLoads,
     /// Releases that the map of blocks did not understand, until their event comes: by process and order.
     odd: FxHashMap<(ProcessId, u64), HeapChange>,
     compares: ComparingLoads,
-    arrays: ArrayBounds,
-    instructions: Instructions,
-    copies: OverlappingCopies,
+    pub(super) arrays: ArrayBounds,
+    pub(super) instructions: Instructions,
+    pub(super) copies: OverlappingCopies,
     operators: CalledOperators,
     /// The block that each thread allocated last.
     newest: FxHashMap<ThreadId, BlockId>,
@@ -68,7 +68,7 @@ pub struct MemoryErrors {
     /// replay.
     votes: Option<BlockTypes>,
     /// Where control flow was recorded.
-    unwritten: Option<UnwrittenBytes>,
+    pub(super) unwritten: Option<UnwrittenBytes>,
     /// Where values were recorded.
     pub(super) pointers: Option<Pointers>,
     lost: LostThreads,
@@ -420,55 +420,17 @@ impl MemoryErrors {
         }
     }
 
-    /// Whether an access is to the variable that its instruction accessed before, and as right as that. What a block keeps of its
-    /// accesses is noted then.
-    fn is_as_before(&mut self, at: &Moment<'_>, access: &Access, index: usize) -> bool {
-        let Some(&place) = at.places.get(index) else { return false };
-        let Some(class) = self.last.class(at.resolver, place.code, access) else { return false };
-        let begins_frame = || at.cfas.get(index).copied().flatten().is_some() && self.arrays.keeps(at.thread);
-        if self.copies.is_running() || begins_frame() {
-            return false;
-        }
-        if let VariableClass::Live(number) = class {
-            let (addr, len) = (access.addr, u64::from(access.size));
-            let block = self.blocks.get(number);
-            let is_load = access.kind == AccessKind::Load && self.unwritten.is_none();
-            if block.is_overrun(addr, len) || is_load && len <= 8 && block.is_unwritten(addr, len) {
-                return false;
-            }
-            block.is_accessed = true;
-            block.last = Some(place);
-            if access.kind.writes() {
-                block.write(addr, len);
-            }
-        }
-        true
-    }
-
-    /// An access was looked at: keeps what is known of its instruction for the next one, if that needs no closer look.
-    fn note_access(&mut self, at: &mut Moment<'_>, access: &Access, index: usize, class: VariableClass) {
-        let Some(&CallPlace { code, .. }) = at.places.get(index) else { return };
-        let is_plain = match class {
-            VariableClass::Other | VariableClass::Static => true,
-            VariableClass::Live(number) => !self.blocks.get(number).is_mapping,
-            VariableClass::Gap | VariableClass::Released => false,
-        };
-        if !is_plain
-            || !self.arrays.knows_of_none(code)
-            || !self.instructions.goes_on(at.resolver, access.ip, code)
-        {
-            return;
-        }
-        let (variable, range) = at.resolver.data_range(access.addr);
-        // A block whose allocation comes next is not known to be one yet.
-        if matches!(self.classes.get(variable.0 as usize), Some(&Some(known)) if known == class) {
-            self.last.note(at.resolver, code, range, class);
-        }
-    }
-
     fn access(&mut self, at: &mut Moment<'_>, accesses: &[Access], index: usize) {
         let access = &accesses[index];
-        if self.is_as_before(at, access, index) {
+        let is_as_before = self.is_as_before(at, access, index);
+        if let Some(votes) = &mut self.votes {
+            let code = at.places.get(index).map(|place| place.code);
+            // The block is known from the access before.
+            if !is_as_before || !code.is_some_and(|code| votes.knows_no_type(code)) {
+                votes.access(at.resolver, access);
+            }
+        }
+        if is_as_before {
             return;
         }
         let name = at.resolver.resolve_data(access.addr);
@@ -761,9 +723,6 @@ fn is_linker(resolver: &mut Resolver, ip: VirtAddr) -> bool {
 
 impl Tool for MemoryErrors {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        if let Some(votes) = &mut self.votes {
-            votes.accesses(at, accesses)?;
-        }
         if let Some(Pointers { values, words }) = &mut self.pointers {
             let thread = at.thread;
             let resolver = &mut *at.resolver;

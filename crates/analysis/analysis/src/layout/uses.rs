@@ -271,8 +271,7 @@ impl TypeUses {
             (true, true) => &mut self.in_mappings,
             (false, _) => &mut self.in_variables,
         } += 1;
-        let of =
-            AccessedPlace { place: place.of_first_object(), size: access.size, thread: at.thread };
+        let of = AccessedPlace { place: place.of_first_object(), size: access.size, thread: at.thread };
         let number = self.places.last(code, &of).unwrap_or_else(|| self.place_use(code, of));
         let used = &mut self.places.all[number as usize];
         used.count.add(access);
@@ -303,7 +302,14 @@ impl TypeUses {
                 let fields = self.touched.as_slice().into();
                 // Pairs of its fields may be complete before it is added up.
                 self.counted.entry(of.place.type_).or_default();
-                self.places.all.push(PlaceUse { of, fields, mask, count: Count::default(), direct: 0, flow: 0 });
+                self.places.all.push(PlaceUse {
+                    of,
+                    fields,
+                    mask,
+                    count: Count::default(),
+                    direct: 0,
+                    flow: 0,
+                });
                 let number = self.places.all.len() as u32 - 1;
                 self.places.number_of.insert(of, number);
                 number

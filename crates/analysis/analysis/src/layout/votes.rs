@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memref::{Access, AccessKind, AllocationKind, Event, ProcessId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{
-    BlockId, BlockState, CodeName, Resolver, SiteId, TypeKind, TypeLayout, VariableId, VariableKind,
+    BlockId, BlockState, CodeId, CodeName, Resolver, SiteId, TypeKind, TypeLayout, VariableId, VariableKind,
 };
 use trace_format::{ExecutedFrame, ExecutedItem};
 
@@ -415,6 +415,28 @@ impl BlockTypes {
         Some(placed)
     }
 
+    /// Whether an instruction was looked at, and knows no type.
+    #[inline]
+    pub(crate) fn knows_no_type(&self, code: CodeId) -> bool {
+        self.types.asked(code) == Some(None)
+    }
+
+    /// An access votes, if its instruction knows a type.
+    pub(crate) fn access(&mut self, resolver: &mut Resolver, access: &Access) {
+        if access.kind == AccessKind::Prefetch {
+            return;
+        }
+        let Some(block) = self.block_at(resolver, access.addr) else { return };
+        let is_mapping = self.blocks[block as usize].is_mapping;
+        self.share.accesses += u64::from(!is_mapping);
+        if let Some(known) = self.types.at(resolver, access.ip) {
+            if !is_mapping {
+                *if known.is_named { &mut self.share.by_variable } else { &mut self.share.by_flow } += 1;
+            }
+            self.vote(block, access.addr, known);
+        }
+    }
+
     /// What was voted for.
     pub(super) fn candidates(&self, number: u32) -> Candidates {
         candidates(&self.blocks[number as usize])
@@ -726,20 +748,8 @@ impl BlockTypes {
 
 impl Tool for BlockTypes {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        for access in accesses.iter().filter(|access| access.kind != AccessKind::Prefetch) {
-            let Some(block) = self.block_at(at.resolver, access.addr) else { continue };
-            let known = self.types.at(at.resolver, access.ip);
-            if self.blocks[block as usize].is_mapping {
-                if let Some(known) = known {
-                    self.vote(block, access.addr, known);
-                }
-                continue;
-            }
-            self.share.accesses += 1;
-            if let Some(known) = known {
-                *if known.is_named { &mut self.share.by_variable } else { &mut self.share.by_flow } += 1;
-                self.vote(block, access.addr, known);
-            }
+        for access in accesses {
+            self.access(at.resolver, access);
         }
         Ok(())
     }

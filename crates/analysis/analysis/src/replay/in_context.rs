@@ -9,15 +9,17 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use memref::{Access, Allocation, Event, Order, ProcessId, ThreadId, VirtAddr};
 use symbols::{HeapChange, Resolver};
-use trace_format::{Filter, KindSet, Shard};
+use trace_format::{ExecutedFrame, Filter, KindSet, Shard};
 
 use super::processes::Processes;
 use super::{Moment, Tool};
-use crate::stack::{CallPlace, Stacks};
+use crate::stack::{CallPlace, ContextId, Stacks, StepFollower, TakenStep};
 use crate::{Error, Session};
 
 /// Accesses that are passed on together.
 const PASSED_ACCESSES: usize = 1 << 15;
+/// Executions that are told of together.
+const TOLD_EXECUTIONS: usize = 1 << 12;
 /// An event takes as much memory as so many accesses.
 const EVENT_WEIGHT: usize = 4;
 /// Passes that wait for the tool.
@@ -34,7 +36,7 @@ impl Session {
         tool: &mut T,
     ) -> Result<Vec<Resolver>, Error> {
         if self.workers() < 2 {
-            let mut tool = InContext { stacks, tool, places: Vec::new(), cfas: Vec::new() };
+            let mut tool = InContext { stacks, tool, placed: PlacedAccesses::default() };
             return self.replay(&Filter::default(), None, &mut tool);
         }
         let changes = self.changes()?;
@@ -57,23 +59,93 @@ impl Session {
     }
 }
 
-/// Follows the stacks, and tells another tool what happens where.
-struct InContext<'a, T> {
-    stacks: &'a mut Stacks,
-    tool: &'a mut T,
+/// Accesses, and where each was made.
+#[derive(Debug, Default)]
+struct PlacedAccesses {
+    accesses: Vec<Access>,
     places: Vec<CallPlace>,
     cfas: Vec<Option<VirtAddr>>,
 }
 
-impl<T: Tool> Tool for InContext<'_, T> {
-    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+impl PlacedAccesses {
+    fn clear(&mut self) {
+        self.accesses.clear();
         self.places.clear();
         self.cfas.clear();
+    }
+
+    /// Adds accesses, which are their thread's next events.
+    fn add(&mut self, stacks: &mut Stacks, at: &mut Moment<'_>, accesses: &[Access]) {
         for access in accesses {
-            self.places.push(self.stacks.access(at, access));
-            self.cfas.push(self.stacks.cfa(at.thread));
+            let place = stacks.access(at, access);
+            self.access(stacks, at, place, access);
         }
-        self.tool.accesses(&mut at.with(&self.places, &self.cfas), accesses)
+    }
+
+    fn tell<T: Tool>(&self, part: Range<usize>, at: &mut Moment<'_>, tool: &mut T) -> Result<(), Error> {
+        let (places, cfas) = (&self.places[part.clone()], &self.cfas[part.clone()]);
+        tool.accesses(&mut at.with(places, cfas), &self.accesses[part])
+    }
+}
+
+impl StepFollower for PlacedAccesses {
+    const WANTS_FRAMES: bool = true;
+
+    #[inline]
+    fn step(&mut self, _: &Stacks, _: &mut Moment<'_>, context: ContextId, step: &TakenStep<'_>) {
+        let TakenStep { cycle, values, fs_base, cfa, .. } = *step;
+        for (made, &code) in step.accesses.iter().zip(step.codes) {
+            step.block.for_each_element(made, cycle, values, fs_base, |access| {
+                self.accesses.push(access);
+                self.places.push(CallPlace { context, code });
+                self.cfas.push(cfa);
+            });
+        }
+    }
+
+    fn access(&mut self, stacks: &Stacks, at: &mut Moment<'_>, place: CallPlace, access: &Access) {
+        self.accesses.push(*access);
+        self.places.push(place);
+        self.cfas.push(stacks.cfa(at.thread));
+    }
+}
+
+/// The parts of some executions that are told together: each thread's in few, so that a tool finds them in the processor's caches.
+fn told_parts(part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = part.end;
+    part.step_by(TOLD_EXECUTIONS).map(move |begin| begin..end.min(begin + TOLD_EXECUTIONS))
+}
+
+/// Follows the stacks, and tells another tool what happens where.
+struct InContext<'a, T> {
+    stacks: &'a mut Stacks,
+    tool: &'a mut T,
+    placed: PlacedAccesses,
+}
+
+impl<T: Tool> Tool for InContext<'_, T> {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        self.placed.clear();
+        self.placed.add(self.stacks, at, accesses);
+        self.placed.tell(0..accesses.len(), at, self.tool)
+    }
+
+    fn takes_executions(&self) -> bool {
+        true
+    }
+
+    fn executions(
+        &mut self,
+        at: &mut Moment<'_>,
+        frame: &Arc<ExecutedFrame>,
+        part: Range<usize>,
+    ) -> Result<(), Error> {
+        for part in told_parts(part) {
+            self.placed.clear();
+            self.stacks.follow_in_frames(at, frame, part, &mut self.placed);
+            self.placed.tell(0..self.placed.accesses.len(), at, self.tool)?;
+        }
+        Ok(())
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
@@ -114,17 +186,13 @@ struct ToldOf {
 #[derive(Default)]
 struct Pass {
     told: Vec<ToldOf>,
-    accesses: Vec<Access>,
-    places: Vec<CallPlace>,
-    cfas: Vec<Option<VirtAddr>>,
+    placed: PlacedAccesses,
 }
 
 impl Pass {
     fn clear(&mut self) {
         self.told.clear();
-        self.accesses.clear();
-        self.places.clear();
-        self.cfas.clear();
+        self.placed.clear();
     }
 }
 
@@ -140,7 +208,7 @@ struct Follower<'a> {
 impl Follower<'_> {
     fn tell(&mut self, at: &Moment<'_>, told: Told) {
         self.pass.told.push(ToldOf { process: at.process, thread: at.thread, order: at.order, told });
-        if self.pass.accesses.len() + self.pass.told.len() * EVENT_WEIGHT >= PASSED_ACCESSES {
+        if self.pass.placed.accesses.len() + self.pass.told.len() * EVENT_WEIGHT >= PASSED_ACCESSES {
             self.pass_on();
         }
     }
@@ -154,13 +222,27 @@ impl Follower<'_> {
 
 impl Tool for Follower<'_> {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        let begin = self.pass.accesses.len();
-        self.pass.accesses.extend_from_slice(accesses);
-        for access in accesses {
-            self.pass.places.push(self.stacks.access(at, access));
-            self.pass.cfas.push(self.stacks.cfa(at.thread));
-        }
+        let begin = self.pass.placed.accesses.len();
+        self.pass.placed.add(self.stacks, at, accesses);
         self.tell(at, Told::Accesses(begin..begin + accesses.len()));
+        Ok(())
+    }
+
+    fn takes_executions(&self) -> bool {
+        true
+    }
+
+    fn executions(
+        &mut self,
+        at: &mut Moment<'_>,
+        frame: &Arc<ExecutedFrame>,
+        part: Range<usize>,
+    ) -> Result<(), Error> {
+        for part in told_parts(part) {
+            let begin = self.pass.placed.accesses.len();
+            self.stacks.follow_in_frames(at, frame, part, &mut self.pass.placed);
+            self.tell(at, Told::Accesses(begin..self.pass.placed.accesses.len()));
+        }
         Ok(())
     }
 
@@ -208,10 +290,7 @@ fn tell_pass<T: Tool>(pass: &Pass, processes: &mut Processes<'_>, tool: &mut T) 
         let mut at = Moment { resolver, process, thread, order, places: &[], cfas: &[] };
         match told {
             Told::Process => {}
-            Told::Accesses(part) => {
-                let (places, cfas) = (&pass.places[part.clone()], &pass.cfas[part.clone()]);
-                tool.accesses(&mut at.with(places, cfas), &pass.accesses[part.clone()])?;
-            }
+            Told::Accesses(part) => pass.placed.tell(part.clone(), &mut at, tool)?,
             Told::Event(event, place) => tool.event(&mut at.with(place.as_slice(), &[]), event)?,
         }
     }

@@ -12,7 +12,7 @@ use trace_format::ExecutedFrame;
 use super::context::{ContextId, Contexts, EnteredBy};
 use super::entry::FrameEntries;
 use super::place::{BlockPlaces, CallPlace};
-use super::steps::{BlockStep, BlockSteps, ToldSteps};
+use super::steps::{BlockStep, BlockSteps, StepFollower, ToldSteps};
 use super::transfer::{CallEdge, Instructed, Instructions, RETURN_BYTES};
 use crate::{Moment, Session};
 
@@ -445,8 +445,19 @@ impl Stacks {
         frame: &ExecutedFrame,
         part: Range<usize>,
     ) {
+        self.follow_in_frames(at, frame, part, &mut ());
+    }
+
+    /// Follows executions, and tells a follower what they did. Steps are told as such in the frames of calls that were seen.
+    pub(crate) fn follow_in_frames<F: StepFollower>(
+        &mut self,
+        at: &mut Moment<'_>,
+        frame: &ExecutedFrame,
+        part: Range<usize>,
+        follower: &mut F,
+    ) {
         let mut steps = std::mem::take(&mut self.steps);
-        steps.follow(self, at, (frame, part), ToldSteps::InFrames, &mut ());
+        steps.follow(self, at, (frame, part), ToldSteps::InFrames, follower);
         self.steps = steps;
     }
 
@@ -507,6 +518,12 @@ impl Stacks {
     pub(super) fn is_in_frame(&mut self, at: &mut Moment<'_>, step: &BlockStep) -> bool {
         let running = self.go_on(at, step);
         !running.stacks[running.now.stack].frames.is_empty()
+    }
+
+    /// The canonical frame address of the function of a step, which is what the thread does next.
+    #[inline]
+    pub(super) fn frame_address(&mut self, at: &mut Moment<'_>, step: &BlockStep) -> Option<VirtAddr> {
+        self.go_on(at, step).frame_address()
     }
 
     /// The frame that the last step of a thread was made in, where its call was seen and the function is known. A call writes its return

@@ -30,6 +30,8 @@ pub(super) struct BlockStep {
     pub(super) edge: CallEdge,
     /// Which accesses of the block they are.
     accesses: Range<usize>,
+    /// Their instructions, in the list of all steps' codes.
+    codes: Range<usize>,
     /// What they are counted as, in the list of all steps' counts.
     counts: Range<usize>,
 }
@@ -65,14 +67,23 @@ pub(crate) struct TakenStep<'a> {
     /// Its block, and which of its accesses are made.
     pub(crate) block: &'a BasicBlock,
     pub(crate) accesses: &'a [BlockAccess],
+    /// The instruction of each of these.
+    pub(crate) codes: &'a [CodeId],
+    /// When the block was executed.
+    pub(crate) cycle: u64,
     /// What their addresses follow from.
     pub(crate) values: &'a [u64],
+    pub(crate) fs_base: u64,
+    /// The canonical frame address of their function, where it is known and [wanted](StepFollower::WANTS_FRAMES).
+    pub(crate) cfa: Option<VirtAddr>,
 }
 
 /// Looks at what executions did, after each thing that they did.
 pub(crate) trait StepFollower {
     /// Whether it looks at all.
     const LOOKS: bool = true;
+    /// Whether it wants to know where the frame of each step is.
+    const WANTS_FRAMES: bool = false;
 
     /// All accesses of a step were made.
     fn step(&mut self, stacks: &Stacks, at: &mut Moment<'_>, context: ContextId, step: &TakenStep<'_>);
@@ -106,6 +117,7 @@ pub(crate) struct BlockSteps {
     known: ExecutedBlocks,
     steps: Vec<BlockStep>,
     counts: Vec<StepCount>,
+    codes: Vec<CodeId>,
     /// Of each block, those that it had last.
     last: Vec<Option<KnownSteps>>,
     all: FxHashMap<BlockCode, Range<u32>>,
@@ -154,9 +166,12 @@ impl BlockSteps {
                         }
                         continue;
                     }
-                    let addr = || accesses[0].address(values, frame.fs_base());
-                    let context = stacks.step(at, step, addr);
-                    follower.step(stacks, at, context, &TakenStep { number, block, accesses, values });
+                    let fs_base = frame.fs_base();
+                    let cfa = if F::WANTS_FRAMES { stacks.frame_address(at, step) } else { None };
+                    let context = stacks.step(at, step, || accesses[0].address(values, fs_base));
+                    let codes = &self.codes[step.codes.clone()];
+                    let taken = TakenStep { number, block, accesses, codes, cycle, values, fs_base, cfa };
+                    follower.step(stacks, at, context, &taken);
                 }
                 continue;
             }
@@ -192,7 +207,7 @@ impl BlockSteps {
 
     /// Cuts a block into steps.
     fn cut(&mut self, stacks: &mut Stacks, at: &mut Moment<'_>, number: u32) {
-        let Self { known, steps, counts, .. } = self;
+        let Self { known, steps, counts, codes, .. } = self;
         let block: &BasicBlock = &known.all()[number as usize];
         let first_step = steps.len();
         for (index, made) in block.accesses().iter().enumerate() {
@@ -205,10 +220,13 @@ impl BlockSteps {
             };
             if !steps[first_step..].last().is_some_and(goes_on) {
                 let counts = counts.len()..counts.len();
-                steps.push(BlockStep { ip, code, function, edge, accesses: index..index, counts });
+                let codes = codes.len()..codes.len();
+                steps.push(BlockStep { ip, code, function, edge, accesses: index..index, codes, counts });
             }
             let Some(step) = steps.last_mut() else { continue };
             step.accesses.end = index + 1;
+            codes.push(code);
+            step.codes.end = codes.len();
             let is_same = |last: &&mut StepCount| last.code == code && !step.counts.is_empty();
             match counts.last_mut().filter(is_same) {
                 Some(last) => last.count.add(&access),
