@@ -46,7 +46,6 @@ pub(crate) fn run() -> Result<()> {
 
 /// The query wing: its crates are no default members, so that nobody builds two hundred more who does not ask in SQL.
 const QUERY: [&str; 6] = ["-p", "memtap-arrow", "-p", "memtap-sql", "-p", "object-traces"];
-const QUERY_TESTS: [&str; 3] = ["--lib", "--bins", "--tests"];
 /// What Python loads, which can't be tested without it.
 const PYTHON: [&str; 2] = ["-p", "memtap-python"];
 
@@ -69,7 +68,7 @@ pub(crate) fn run_query() -> Result<()> {
             Box::new(|| {
                 shell::run(&["cargo", "build", "--bins", "--lib"])?;
                 // The program comes with its tests: built by itself it would be built twice, since tests unwind and programs do not.
-                of_query(&["test", "--no-run"], &QUERY_TESTS)?;
+                of_query(&["test", "--no-run"], &[])?;
                 python::build()
             }),
         ),
@@ -79,8 +78,8 @@ pub(crate) fn run_query() -> Result<()> {
                 of_query(&["clippy"], &[&PYTHON[..], &["--all-targets", "--", "-D", "warnings"]].concat())
             }),
         ),
-        ("tests", Box::new(|| of_query(&["test", "--no-fail-fast"], &QUERY_TESTS))),
-        ("doc tests", Box::new(|| shell::run(&["cargo", "test", "-p", "memtap-arrow", "--doc"]))),
+        // Doc tests with them: by themselves they would want all crates once more, with fewer features.
+        ("tests", Box::new(|| of_query(&["test", "--no-fail-fast"], &[]))),
         ("python", Box::new(python::test)),
         ("documentation", Box::new(|| document(&[&QUERY[..], &PYTHON].concat()))),
     ];
