@@ -9,6 +9,7 @@ use symbols::{CodeId, DataVersion, Resolver};
 use super::tool::{MemoryErrors, VariableClass};
 use crate::Moment;
 use crate::stack::CallPlace;
+use crate::tally::slot;
 
 /// An instruction's last access, where the instruction needs no closer look.
 #[derive(Clone, Copy, Debug)]
@@ -40,12 +41,9 @@ impl LastAccesses {
 
     /// The instruction has accessed a variable of that class, which these addresses belong to now.
     fn note(&mut self, resolver: &Resolver, code: CodeId, range: Range<VirtAddr>, class: VariableClass) {
-        let index = code.0 as usize;
-        if index >= self.all.len() {
-            self.all.resize_with(index + 1, || None);
-        }
         let version = resolver.data_version();
-        self.all[index] = Some(LastAccess { start: range.start, end: range.end, version, class });
+        *slot(&mut self.all, code.0) =
+            Some(LastAccess { start: range.start, end: range.end, version, class });
     }
 }
 

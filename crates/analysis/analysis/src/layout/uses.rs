@@ -13,6 +13,7 @@ use super::conflicts::TypeConflict;
 use super::fields::{FieldUse, NO_FIELD, TypeHole, by_byte, holes};
 use super::heap_types::{TypeTable, TypedPlace};
 use super::variables::VariableTypes;
+use crate::tally::slot;
 use crate::{Count, Error, Moment, Session, Tool};
 
 /// Accesses within which fields of one object are used together.
@@ -141,14 +142,6 @@ impl PlaceUses {
     fn last(&self, code: CodeId, of: &AccessedPlace) -> Option<u32> {
         let number = (*self.last.get(code.0 as usize)?)?;
         (self.all[number as usize].of == *of).then_some(number)
-    }
-
-    fn note(&mut self, code: CodeId, number: u32) {
-        let index = code.0 as usize;
-        if index >= self.last.len() {
-            self.last.resize(index + 1, None);
-        }
-        self.last[index] = Some(number);
     }
 }
 
@@ -315,7 +308,7 @@ impl TypeUses {
                 number
             }
         };
-        self.places.note(code, number);
+        *slot(&mut self.places.last, code.0) = Some(number);
         number
     }
 
