@@ -13,7 +13,7 @@ fn environment() -> PathBuf {
 
 /// A command of the environment.
 fn command(name: &str) -> Command {
-    let mut command = Command::new(environment().join("bin").join(name));
+    let mut command = shell::program(environment().join("bin").join(name));
     command.env("VIRTUAL_ENV", environment()).current_dir(shell::repository());
     command
 }

@@ -1,5 +1,6 @@
 //! Runs other programs.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -43,8 +44,20 @@ pub(crate) fn build_release() -> Result<()> {
 
 /// A command from words.
 pub(crate) fn command(words: &[&str]) -> Command {
-    let mut command = Command::new(words[0]);
+    let mut command = program(words[0]);
     command.args(&words[1..]);
+    command
+}
+
+/// A program that does not learn which package we are, as `cargo run` told us. Build scripts that watch these variables, such as
+/// ring's, would run again in each clone, and everything that depends on them would be built again.
+pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(name);
+    for (name, _) in std::env::vars_os() {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|of_us| name.to_string_lossy().starts_with(of_us)) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

@@ -2,7 +2,6 @@
 //! end. `cargo xtask test --query`: the same for the query wing and the Python package.
 
 use std::cell::RefCell;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -140,8 +139,7 @@ fn loom() -> Result<()> {
     let target = shell::target_dir().join("loom");
     for (name, which) in LOOM {
         shell::crate_dir(name).context("the list in xtask/src/test.rs names it")?;
-        let mut command = Command::new("cargo");
-        command.args(["test", "--release", "-p", name]).args(*which);
+        let mut command = shell::command(&[&["cargo", "test", "--release", "-p", name], *which].concat());
         command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", &target);
         shell::run_command(&mut command)?;
     }
