@@ -72,7 +72,7 @@ pub use need::{has_stacks, needs_synchronisation, orders_atomics};
 pub use number::{amount, grouped, missing};
 pub use owner::Owner;
 pub use pages::Pages;
-pub use replay::{Moment, ThreadPart, Tool};
+pub use replay::{AskedMoment, Moment, Moments, ThreadPart, Tool};
 pub use session::{ArchivedSymbols, Session};
 pub use stale::{DoubleFree, Stale, StaleAccess};
 pub use summary::{BlockOpCount, Summary};

@@ -14,6 +14,7 @@ mod column;
 mod error;
 mod events;
 mod figures;
+mod lookups;
 mod metadata;
 mod name_column;
 mod narrow;
@@ -25,6 +26,7 @@ mod tables;
 
 pub use column::{TableColumn, ValueType};
 pub use error::Error;
+pub use lookups::{AskedAddress, Lookups, agreed};
 pub use parts::{FramePlan, ScanPart};
 pub use scan::Scan;
 pub use stream::{ArrowStream, BatchOrder, TraceStream};

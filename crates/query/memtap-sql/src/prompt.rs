@@ -14,7 +14,7 @@ use crate::output::{OutputFormat, Writer};
 use crate::session::SqlSession;
 
 /// Words of SQL that are completed, too.
-const WORDS: [&str; 14] = [
+const WORDS: [&str; 15] = [
     "SELECT",
     "FROM",
     "WHERE",
@@ -29,6 +29,7 @@ const WORDS: [&str; 14] = [
     "DESC",
     "cache_line",
     "page",
+    "type",
 ];
 
 /// Completes words.

@@ -38,7 +38,7 @@ impl SqlSession {
         for table in TraceTable::ALL {
             context.register_table(table.name(), Arc::new(TraceTableProvider::new(table, &traces)))?;
         }
-        for function in functions() {
+        for function in functions(&traces) {
             context.register_udf(function);
         }
         Ok(Self { context, traces })

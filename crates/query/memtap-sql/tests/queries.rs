@@ -1,26 +1,15 @@
 //! `memtap sql` on recordings of real programs: its figures are those of
 //! `stat` and `report`, and an invalid query gives an error of one line.
 
+mod common;
+
 use std::path::Path;
 use std::process::Command;
 
-use e2e::{Finished, Recording, TestProgram, memtap, run};
+use e2e::{Recording, TestProgram, memtap, run};
 use serde_json::Value;
 
-fn ask(files: &[&Path], rest: &[&str]) -> Finished {
-    run(Command::new(memtap()).arg("sql").args(files).args(rest), b"")
-}
-
-/// The rows of a query.
-fn rows(recording: &Recording, query: &str) -> Vec<Value> {
-    let outcome = ask(&[&recording.trace.path], &[query, "--format", "json"]);
-    assert_eq!((outcome.status, outcome.err().as_str()), (0, ""), "{query}");
-    serde_json::from_slice(&outcome.stdout).expect("an array")
-}
-
-fn number(row: &Value, key: &str) -> u64 {
-    row[key].as_u64().unwrap_or_else(|| panic!("no number {key} in {row}"))
-}
+use common::{ask, number, rows};
 
 fn report(recording: &Recording, by: &str) -> Vec<Value> {
     let outcome = recording.trace.ask("report", &["--by", by, "--json"]);

@@ -441,6 +441,12 @@ impl HeapTypes {
         self.table(type_).map(|_| type_)
     }
 
+    /// The name of the type of a block, as tables by type have it; nothing where none is known, or several types share the block.
+    pub fn type_name(&self, process: ProcessId, block: BlockId) -> Option<&Arc<str>> {
+        let type_ = self.type_of_block(self.number_of(process, block)?)?;
+        Some(self.name(type_))
+    }
+
     /// Whether a block has a type, or several.
     pub(super) fn has_type(&self, number: u32) -> bool {
         self.pools.contains_key(&number) || self.type_of_block(number).is_some()

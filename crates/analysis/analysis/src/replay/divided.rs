@@ -201,14 +201,14 @@ impl Tool for Divider<'_> {
 }
 
 /// A worker, and where it is.
-struct Working<'s, W> {
+struct Working<W> {
     worker: W,
-    processes: Processes<'s>,
+    processes: Processes,
     /// Processes that began and that it was told of, also those in slices of others.
     begun: usize,
 }
 
-impl<W: SliceWorker> Working<'_, W> {
+impl<W: SliceWorker> Working<W> {
     fn slice(&mut self, slice: Slice) -> Result<(), Error> {
         for &(process, order) in slice.begun.iter().skip(self.begun) {
             self.processes.enter(process, order, &mut self.worker);

@@ -264,7 +264,7 @@ impl Tool for Follower<'_> {
 fn tell<T: Tool>(
     passes: &Receiver<Pass>,
     emptied: &Sender<Pass>,
-    mut processes: Processes<'_>,
+    mut processes: Processes,
     tool: &mut T,
 ) -> Result<Vec<Resolver>, Error> {
     let mut result = Ok(());
@@ -280,7 +280,7 @@ fn tell<T: Tool>(
     result.map(|()| processes.finish(tool))
 }
 
-fn tell_pass<T: Tool>(pass: &Pass, processes: &mut Processes<'_>, tool: &mut T) -> Result<(), Error> {
+fn tell_pass<T: Tool>(pass: &Pass, processes: &mut Processes, tool: &mut T) -> Result<(), Error> {
     for &ToldOf { process, thread, order, ref told } in &pass.told {
         if let Told::Process = told {
             processes.enter(process, order, tool);

@@ -10,6 +10,7 @@
 mod births;
 mod divided;
 mod in_context;
+mod moments;
 mod processes;
 
 use std::cmp::Reverse;
@@ -23,6 +24,7 @@ use trace_format::{Batch, EventCursor, ExecutedFrame, ExecutionBatch, Filter, Ki
 
 use self::births::Births;
 pub(crate) use self::divided::{SliceMarks, SliceWorker};
+pub use self::moments::{AskedMoment, Moments};
 use self::processes::{Changes, Processes};
 use crate::stack::CallPlace;
 use crate::thread_events::{ThreadEvents, accesses_in};
@@ -104,6 +106,15 @@ pub trait Tool {
     /// A process begins: what is told of it comes after that order.
     fn process(&mut self, process: ProcessId, order: Order) {
         let _ = (process, order);
+    }
+}
+
+/// Looks at nothing: what addresses mean is wanted, and not what happened.
+struct Nothing;
+
+impl Tool for Nothing {
+    fn accesses(&mut self, _: &mut Moment<'_>, _: &[Access]) -> Result<(), Error> {
+        Ok(())
     }
 }
 
@@ -267,12 +278,6 @@ impl Session {
     /// # Errors
     /// Where the trace can't be read.
     pub fn regions_at_end(&self) -> Result<Vec<Resolver>, Error> {
-        struct Nothing;
-        impl Tool for Nothing {
-            fn accesses(&mut self, _: &mut Moment<'_>, _: &[Access]) -> Result<(), Error> {
-                Ok(())
-            }
-        }
         let mut processes = Processes::new(self, Arc::new(Changes::of_regions(self)));
         let mut first = Vec::new();
         let births = self.births()?;

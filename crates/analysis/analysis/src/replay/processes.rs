@@ -77,15 +77,15 @@ struct ReplayedProcess {
 
 /// All that have begun.
 #[derive(Debug)]
-pub(super) struct Processes<'s> {
-    session: &'s Session,
+pub(super) struct Processes {
+    session: Session,
     changes: Arc<Changes>,
     all: BTreeMap<ProcessId, ReplayedProcess>,
 }
 
-impl<'s> Processes<'s> {
-    pub(super) fn new(session: &'s Session, changes: Arc<Changes>) -> Self {
-        Self { session, changes, all: BTreeMap::new() }
+impl Processes {
+    pub(super) fn new(session: &Session, changes: Arc<Changes>) -> Self {
+        Self { session: session.clone(), changes, all: BTreeMap::new() }
     }
 
     /// Whether a process has begun.
@@ -151,7 +151,8 @@ impl<'s> Processes<'s> {
 
     /// What happened after the last event still made regions. The resolvers of all processes of the trace.
     pub(super) fn finish<T: Tool + ?Sized>(mut self, tool: &mut T) -> Vec<Resolver> {
-        for record in self.session.trace().processes() {
+        let trace = self.session.trace().clone();
+        for record in trace.processes() {
             self.enter(record.process, Order::MAX, tool);
         }
         let all: Vec<ProcessId> = self.all.keys().copied().collect();

@@ -1,4 +1,4 @@
-//! Functions that memtap adds to SQL.
+//! Functions that round addresses down.
 
 use std::sync::Arc;
 
@@ -27,6 +27,6 @@ fn rounded(name: &str, bytes: u64) -> ScalarUDF {
 }
 
 /// All of them.
-pub(crate) fn functions() -> Vec<ScalarUDF> {
+pub(super) fn functions() -> Vec<ScalarUDF> {
     vec![rounded("cache_line", LINE_BYTES), rounded("page", VirtAddr::PAGE_BYTES)]
 }

@@ -1,0 +1,15 @@
+//! Functions that memtap adds to SQL. `rounded` computes with addresses alone; `looked_up` asks the traces what they mean.
+
+mod looked_up;
+mod rounded;
+
+use datafusion::logical_expr::ScalarUDF;
+
+use crate::provider::NamedTrace;
+
+/// All of them, about these traces.
+pub(crate) fn functions(traces: &[NamedTrace]) -> Vec<ScalarUDF> {
+    let mut all = rounded::functions();
+    all.extend(looked_up::functions(traces));
+    all
+}
