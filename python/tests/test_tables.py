@@ -62,6 +62,22 @@ def test_a_reader_that_goes_away_ends_the_reading(trace):
         assert len(next(iter(trace.accesses.scan(batch_rows=10)))) == 10
 
 
+def test_contexts_are_those_of_the_accesses(trace):
+    accesses = polars.DataFrame(trace.accesses.scan(["context", "kind"]))
+    counted = accesses.filter(polars.col("kind").cast(str) != "prefetch").group_by("context").len()
+    contexts = polars.DataFrame(trace.contexts)
+    total = polars.col("loads") + polars.col("stores") + polars.col("modifies")
+    made = contexts.select("context", total.alias("len")).filter(polars.col("len") > 0)
+    assert dict(counted.iter_rows()) == dict(made.iter_rows())
+
+
+def test_accesses_have_times(trace):
+    times = polars.DataFrame(trace.accesses.scan(["thread", "wall_ns"]))
+    assert times["wall_ns"].null_count() == 0
+    for (thread,), own in times.group_by("thread"):
+        assert own["wall_ns"].is_sorted(), thread
+
+
 def test_polars_reads_what_a_query_needs(trace, stat):
     lazy = memtap.scan_polars(trace.accesses)
     counted = lazy.group_by(polars.col("kind").cast(str)).len().collect()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use analysis::{InnermostFunctions, Moment, Tool};
+use analysis::{InnermostFunctions, Moment, Session, Tool};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow_schema::SchemaRef;
 use memref::{Access, ProcessId, ThreadId};
@@ -10,7 +10,11 @@ use symbols::{CodeId, DataName, Names, Variable};
 
 use crate::batch::Sink;
 use crate::name_column::NameColumn;
+use crate::wall_clock::WallClock;
 use crate::{Error, Scan, TraceTable};
+
+/// The column of contexts.
+const CONTEXT: &str = "context";
 
 /// A column that is being filled.
 #[derive(Debug)]
@@ -30,6 +34,8 @@ enum FilledColumn {
     Module(NameColumn),
     File(NameColumn),
     Line(Vec<Option<u32>>),
+    Context(Vec<Option<u64>>),
+    WallNs(Vec<Option<u64>>),
 }
 
 impl FilledColumn {
@@ -50,6 +56,8 @@ impl FilledColumn {
             "module" => Self::Module(NameColumn::default()),
             "file" => Self::File(NameColumn::default()),
             "line" => Self::Line(Vec::new()),
+            CONTEXT => Self::Context(Vec::new()),
+            "wall_ns" => Self::WallNs(Vec::new()),
             _ => return None,
         })
     }
@@ -72,6 +80,9 @@ impl FilledColumn {
                 Arc::new(UInt64Array::from(std::mem::take(values)))
             }
             Self::Line(values) => Arc::new(UInt32Array::from(std::mem::take(values))),
+            Self::Context(values) | Self::WallNs(values) => {
+                Arc::new(UInt64Array::from(std::mem::take(values)))
+            }
             Self::Kind(names)
             | Self::Variable(names)
             | Self::Field(names)
@@ -95,24 +106,51 @@ pub(crate) struct AccessRows<'a> {
     lines: Vec<Option<Option<u32>>>,
     data: Vec<DataName>,
     codes: Vec<CodeId>,
+    clock: WallClock,
     sink: &'a mut Sink<'a>,
     /// What went wrong, or that nobody wants more; it ends the replay.
     ended: Option<Result<(), Error>>,
 }
 
+/// Some accesses of a thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlacedAccesses<'a> {
+    pub(crate) process: ProcessId,
+    pub(crate) thread: ThreadId,
+    pub(crate) accesses: &'a [Access],
+    /// The number of the stack of each; none where nobody follows the stacks.
+    pub(crate) contexts: &'a [u64],
+}
+
+impl<'a> PlacedAccesses<'a> {
+    fn split_at(self, middle: usize) -> (Self, Self) {
+        let (now, later) = self.accesses.split_at(middle);
+        let (contexts, later_contexts) = self.contexts.split_at(middle.min(self.contexts.len()));
+        let of = |accesses: &'a [Access], contexts: &'a [u64]| Self { accesses, contexts, ..self };
+        (of(now, contexts), of(later, later_contexts))
+    }
+}
+
+/// The names of a scan's columns.
+fn names_of(scan: &Scan) -> impl Iterator<Item = &'static str> {
+    let columns = scan.columns().into_iter();
+    columns.filter_map(|column| Some(TraceTable::Accesses.columns().get(column)?.name))
+}
+
 /// Whether a scan has columns of names.
 pub(crate) fn is_named(scan: &Scan) -> bool {
-    let columns = scan.columns();
-    let columns = columns.iter().filter_map(|&column| TraceTable::Accesses.columns().get(column));
-    columns
-        .filter_map(|column| FilledColumn::of(column.name))
-        .any(|column| column.names_data() || column.names_code())
+    names_of(scan).filter_map(FilledColumn::of).any(|column| column.names_data() || column.names_code())
+}
+
+/// Whether a scan has the column of contexts.
+pub(crate) fn has_context(scan: &Scan) -> bool {
+    scan.table == TraceTable::Accesses && names_of(scan).any(|name| name == CONTEXT)
 }
 
 impl<'a> AccessRows<'a> {
-    pub(crate) fn new(scan: &Scan, names: &'a Names, sink: &'a mut Sink<'a>) -> Result<Self, Error> {
-        let all = TraceTable::Accesses.columns();
-        let columns = scan.columns().into_iter().filter_map(|column| FilledColumn::of(all.get(column)?.name));
+    pub(crate) fn new(scan: &Scan, session: &'a Session, sink: &'a mut Sink<'a>) -> Result<Self, Error> {
+        let names = session.names();
+        let columns = names_of(scan).filter_map(FilledColumn::of);
         Ok(Self {
             schema: scan.schema()?,
             columns: columns.collect(),
@@ -123,6 +161,7 @@ impl<'a> AccessRows<'a> {
             lines: Vec::new(),
             data: Vec::new(),
             codes: Vec::new(),
+            clock: WallClock::of(session.trace()),
             sink,
             ended: None,
         })
@@ -131,16 +170,14 @@ impl<'a> AccessRows<'a> {
     /// Appends accesses. `at` is asked for names. Whether more are wanted.
     pub(crate) fn push(
         &mut self,
-        process: ProcessId,
-        thread: ThreadId,
+        placed: PlacedAccesses<'_>,
         mut at: Option<&mut Moment<'_>>,
-        accesses: &[Access],
     ) -> Result<bool, Error> {
-        let mut rest = accesses;
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at(rest.len().min(self.batch_rows - self.rows));
-            self.fill(process, thread, at.as_deref_mut(), now);
-            self.rows += now.len();
+        let mut rest = placed;
+        while !rest.accesses.is_empty() {
+            let (now, later) = rest.split_at(rest.accesses.len().min(self.batch_rows - self.rows));
+            self.fill(now, at.as_deref_mut());
+            self.rows += now.accesses.len();
             rest = later;
             if self.rows == self.batch_rows && !self.flush()? {
                 return Ok(false);
@@ -166,14 +203,9 @@ impl<'a> AccessRows<'a> {
         self.ended.take()
     }
 
-    fn fill(
-        &mut self,
-        process: ProcessId,
-        thread: ThreadId,
-        at: Option<&mut Moment<'_>>,
-        accesses: &[Access],
-    ) {
-        let Self { columns, names, functions, lines, data, codes, .. } = self;
+    fn fill(&mut self, placed: PlacedAccesses<'_>, at: Option<&mut Moment<'_>>) {
+        let PlacedAccesses { process, thread, accesses, contexts } = placed;
+        let Self { columns, names, functions, lines, data, codes, clock, .. } = self;
         let names: &Names = names;
         let mut paths = Vec::new();
         if let Some(at) = at {
@@ -245,6 +277,14 @@ impl<'a> AccessRows<'a> {
                         values.push(line);
                     }
                 }
+                FilledColumn::Context(values) => {
+                    values.extend(contexts.iter().copied().map(Some));
+                    // Where nobody follows the stacks there are none.
+                    values.extend(accesses.iter().skip(contexts.len()).map(|_| None));
+                }
+                FilledColumn::WallNs(times) => {
+                    clock.extend(thread, accesses.iter().map(|access| access.cycle), times);
+                }
             }
         }
     }
@@ -252,8 +292,8 @@ impl<'a> AccessRows<'a> {
 
 impl Tool for AccessRows<'_> {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), analysis::Error> {
-        let (process, thread) = (at.process, at.thread);
-        let ended = match self.push(process, thread, Some(at), accesses) {
+        let placed = PlacedAccesses { process: at.process, thread: at.thread, accesses, contexts: &[] };
+        let ended = match self.push(placed, Some(at)) {
             Ok(true) => return Ok(()),
             Ok(false) => Ok(()),
             Err(error) => Err(error),

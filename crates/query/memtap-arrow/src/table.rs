@@ -81,6 +81,8 @@ const ACCESSES: &[TableColumn] = &[
     optional("module", Name, "the file name of the program or library that the instruction is in"),
     optional("file", Name, "the source file"),
     optional("line", Number32, "the line in it"),
+    optional("context", Number64, "the stack of functions that made it, as the number that `contexts` has"),
+    optional("wall_ns", Number64, "about when, ns since the Unix epoch"),
 ];
 
 const ALLOCATIONS: &[TableColumn] = &[
@@ -99,6 +101,7 @@ const ALLOCATIONS: &[TableColumn] = &[
 ];
 
 const CONTEXTS: &[TableColumn] = &[
+    optional("context", Number64, "the number of the stack, which is the same in every trace"),
     column("stack", Names, "the functions, outermost first"),
     LOADS,
     STORES,

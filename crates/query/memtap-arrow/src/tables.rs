@@ -6,7 +6,8 @@ use analysis::Session;
 use arrow_array::RecordBatch;
 use trace_format::Filter;
 
-use crate::access_rows::{AccessRows, is_named};
+use crate::access_rows::{AccessRows, PlacedAccesses, is_named};
+use crate::in_context::{RowsInContext, is_in_context};
 use crate::parts::{FramePlan, ScanPart, cut};
 use crate::{Error, Scan, TraceTable, events, figures, metadata};
 
@@ -87,17 +88,29 @@ impl TraceTables {
         problems
     }
 
-    /// Cuts a scan into at most `most` parts that can be read at the same time: together they are the scan. Only `accesses` is cut.
+    /// Cuts a scan into at most `most` parts that can be read at the same time: together they are the scan. Only `accesses` is cut,
+    /// and only where nobody has to follow the stacks.
     pub fn parts(&self, scan: &Scan, most: usize) -> Vec<ScanPart> {
         match scan.table {
+            TraceTable::Accesses if self.follows_stacks(scan) => vec![ScanPart::whole()],
             TraceTable::Accesses => cut(self.session.trace(), scan, most),
             _ => vec![ScanPart::whole()],
         }
     }
 
-    /// Which frames a scan of accesses reads. From headers and the page index.
+    /// Which frames a scan of accesses reads, at most. From headers and the page index.
     pub fn plan(&self, scan: &Scan) -> FramePlan {
-        FramePlan::of(self.session.trace(), scan)
+        let trace = self.session.trace();
+        let plan = FramePlan::of(trace, scan);
+        match plan.frames_read > 0 && self.follows_stacks(scan) {
+            true => FramePlan::of(trace, &Scan::of(scan.table)),
+            false => plan,
+        }
+    }
+
+    /// Whether a scan has to follow the stacks for the column `context`: then all frames are read, by one thread, up to the last row.
+    pub fn follows_stacks(&self, scan: &Scan) -> bool {
+        is_in_context(&self.session, scan)
     }
 
     /// How many rows a table has, where headers tell that: frames that turn out to be damaged when they are read are in it.
@@ -161,8 +174,10 @@ impl TraceTables {
     ) -> Result<(), Error> {
         let trace = self.session.trace();
         let mut sink = |batch| sink(batch);
-        let mut rows = AccessRows::new(scan, self.session.names(), &mut sink)?;
-        if is_named(scan) {
+        let mut rows = AccessRows::new(scan, &self.session, &mut sink)?;
+        if self.follows_stacks(scan) {
+            RowsInContext::new(&self.session, scan, &mut rows).read(&self.session)?;
+        } else if is_named(scan) {
             let replayed = self.session.replay_parts(&scan.filter, &part.threads, &mut rows);
             if let Some(ended) = rows.ended() {
                 return ended;
@@ -172,9 +187,11 @@ impl TraceTables {
             for thread in &part.threads {
                 let shard = trace.shard(thread.thread);
                 let filter = Filter { index: Some(thread.accesses.clone()), ..scan.filter.clone() };
+                let (process, thread) = (shard.process(), thread.thread);
                 let mut cursor = shard.accesses(&filter);
                 while let Some(accesses) = cursor.next_block()? {
-                    if !rows.push(shard.process(), thread.thread, None, accesses)? {
+                    let placed = PlacedAccesses { process, thread, accesses, contexts: &[] };
+                    if !rows.push(placed, None)? {
                         return Ok(());
                     }
                 }

@@ -15,8 +15,12 @@ use crate::plan::{TraceColumn, TraceScan, TraceScanPlan};
 
 /// Accesses above which it is said how long reading them may take.
 const MANY: u64 = 1_000_000_000;
+/// The same where the stacks are followed, which one core does.
+const MANY_IN_CONTEXT: u64 = 100_000_000;
 /// Nanoseconds that an access takes on one core, about.
 const READING_NS: f64 = 15.0;
+/// The same where the stacks are followed.
+const FOLLOWING_NS: f64 = 150.0;
 
 /// A trace and what it is called in the column `trace`.
 #[derive(Clone, Debug)]
@@ -111,14 +115,24 @@ impl TableProvider for TraceTableProvider {
                 |part| TraceScan { tables: tables.clone(), scan: scan.clone(), part, trace: trace.clone() };
             scans.extend(tables.parts(&scan, parts).into_iter().map(scan_part));
         }
-        if frames.accesses_read > MANY {
-            let seconds = frames.accesses_read as f64 * READING_NS / 1e9 / scans.len().max(1) as f64;
-            eprintln!(
-                "memtap: note: this reads {} accesses, which takes some {seconds:.0} s; a condition on cycle, addr, ip, kind or thread reads less",
-                frames.accesses_read
-            );
-        }
+        let in_context = self.traces.iter().any(|trace| trace.tables.follows_stacks(&scan));
+        say_time(&frames, scans.len(), in_context);
         let frames = (self.table == TraceTable::Accesses).then_some(frames);
         Ok(Arc::new(TraceScanPlan::new(scans, schema, rows, frames)))
+    }
+}
+
+/// Says how long a scan takes, where that is long, and what would read less.
+fn say_time(frames: &FramePlan, parts: usize, in_context: bool) {
+    let (most, access_ns, less) = match in_context {
+        true => (MANY_IN_CONTEXT, FOLLOWING_NS, "without the column context, it may read less"),
+        false => (MANY, READING_NS, "a condition on cycle, addr, ip, kind or thread reads less"),
+    };
+    if frames.accesses_read > most {
+        let seconds = frames.accesses_read as f64 * access_ns / 1e9 / parts.max(1) as f64;
+        eprintln!(
+            "memtap: note: this reads {} accesses, which takes some {seconds:.0} s; {less}",
+            frames.accesses_read
+        );
     }
 }

@@ -16,6 +16,8 @@
 //! Where single accesses do not matter, basic blocks are followed
 //! instead (`steps`): the effect of a block on a stack is computed once.
 //!
+//! [`NumberedStacks`] gives each access the number of its stack of functions, which is the same in every trace.
+//!
 //! [`AllocationSites`] tells where heap blocks were allocated, without wrappers of allocators.
 //!
 //! Start with [`Stacks`], then [`StackTally`], which counts, and [`StackTable`], which does so by function in bounded memory.
@@ -24,6 +26,8 @@ mod context;
 mod distinct;
 mod entry;
 mod names;
+mod number;
+mod numbered;
 mod passing;
 mod place;
 mod rows;
@@ -40,6 +44,8 @@ mod tree;
 
 pub use context::{CallContext, ContextId, Contexts, EnteredBy};
 pub use names::{CalledFunction, StackNames};
+pub use number::StackNumber;
+pub use numbered::NumberedStacks;
 pub use place::{BlockPlaces, CallPlace};
 pub use rows::{CountedStacks, LeftOutStacks, StackCount, StackRow, StackRows, SummedStacks};
 pub(crate) use shadow::{CreatedStacks, InnermostFrame, StacksOfThread};

@@ -6,6 +6,7 @@
 mod code_lines;
 mod type_names;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use analysis::{AskedMoment, Moments, Session};
@@ -14,6 +15,7 @@ use symbols::Resolver;
 
 use self::code_lines::{CodeLines, line_text};
 use self::type_names::TypeNames;
+use crate::figures::stacks_by_number;
 use crate::{Error, TraceTables};
 
 /// An address, and when it is asked about.
@@ -48,6 +50,9 @@ impl<T> Kept<T> {
     }
 }
 
+/// The functions of a stack, outermost first.
+pub type StackFunctions = Arc<[Arc<str>]>;
+
 /// The answer that all agree on, if there is one.
 pub fn agreed<T: PartialEq>(answers: impl IntoIterator<Item = Option<T>>) -> Option<T> {
     let mut answers = answers.into_iter();
@@ -62,6 +67,7 @@ pub struct Lookups {
     moments: Kept<Moments>,
     lines: Kept<CodeLines>,
     types: Kept<TypeNames>,
+    stacks: Kept<HashMap<u64, StackFunctions>>,
 }
 
 impl Lookups {
@@ -72,6 +78,7 @@ impl Lookups {
             moments: Kept::default(),
             lines: Kept::default(),
             types: Kept::default(),
+            stacks: Kept::default(),
         }
     }
 
@@ -117,6 +124,16 @@ impl Lookups {
     pub fn types(&self, names: &[&str]) -> Result<Vec<Option<Arc<str>>>, Error> {
         let types = self.types.get(|| TypeNames::of(&self.session))?;
         Ok(names.iter().map(|name| types.type_of(name)).collect())
+    }
+
+    /// The functions of the stacks that have these numbers, outermost first, as `contexts` has them. None for what is no number of a stack,
+    /// and for rare stacks that `contexts` sums.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn stacks(&self, numbers: &[u64]) -> Result<Vec<Option<StackFunctions>>, Error> {
+        let stacks = self.stacks.get(|| stacks_by_number(&self.session))?;
+        Ok(numbers.iter().map(|number| stacks.get(number).cloned()).collect())
     }
 
     /// What threads agree on at the moments of addresses that have one.

@@ -1,9 +1,11 @@
-//! Functions that look up names in the traces: `variable`, `line`, `type`.
+//! Functions that look up names in the traces: `variable`, `line`, `type`, `stack`.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray, UInt64Array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, ListBuilder, StringArray, StringBuilder, UInt64Array,
+};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{Result, plan_err};
@@ -12,7 +14,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use memref::{ThreadId, VirtAddr};
-use memtap_arrow::{AskedAddress, Lookups};
+use memtap_arrow::{AskedAddress, Lookups, StackFunctions};
 
 use crate::provider::NamedTrace;
 
@@ -25,16 +27,19 @@ enum LookedUp {
     Line,
     /// The type of a variable.
     Type,
+    /// The functions of a stack.
+    Stack,
 }
 
 impl LookedUp {
-    const ALL: [Self; 3] = [Self::Variable, Self::Line, Self::Type];
+    const ALL: [Self; 4] = [Self::Variable, Self::Line, Self::Type, Self::Stack];
 
     fn name(self) -> &'static str {
         match self {
             Self::Variable => "variable",
             Self::Line => "line",
             Self::Type => "type",
+            Self::Stack => "stack",
         }
     }
 
@@ -44,6 +49,7 @@ impl LookedUp {
             Self::Variable => "variable(address, cycle [, thread] [, trace])",
             Self::Line => "line(ip [, cycle [, thread]] [, trace])",
             Self::Type => "type(variable [, trace])",
+            Self::Stack => "stack(context)",
         }
     }
 
@@ -53,6 +59,14 @@ impl LookedUp {
             Self::Variable => (2..=3).contains(&numbers) && texts <= 1,
             Self::Line => (1..=3).contains(&numbers) && texts <= 1,
             Self::Type => numbers == 0 && (1..=2).contains(&texts),
+            Self::Stack => (numbers, texts) == (1, 0),
+        }
+    }
+
+    fn result(self) -> DataType {
+        match self {
+            Self::Stack => DataType::new_list(DataType::Utf8, true),
+            _ => DataType::Utf8,
         }
     }
 }
@@ -151,23 +165,54 @@ impl Arguments {
 }
 
 impl LookupFunction {
-    /// The answers of a trace for some rows.
-    fn ask(
+    /// The names that a trace has for some rows.
+    fn names(
         &self,
         lookups: &Lookups,
         arguments: &Arguments,
         rows: &[usize],
     ) -> Result<Vec<Option<Arc<str>>>, memtap_arrow::Error> {
-        let addresses =
-            || -> Vec<AskedAddress> { rows.iter().filter_map(|&row| arguments.address(row)).collect() };
+        if self.looked_up == LookedUp::Type {
+            let names: Vec<&str> = rows.iter().map(|&row| arguments.texts[0].value(row)).collect();
+            return lookups.types(&names);
+        }
+        let addresses: Vec<AskedAddress> = rows.iter().filter_map(|&row| arguments.address(row)).collect();
         match self.looked_up {
-            LookedUp::Variable => lookups.variables(&addresses()),
-            LookedUp::Line => lookups.lines(&addresses()),
-            LookedUp::Type => {
-                let names: Vec<&str> = rows.iter().map(|&row| arguments.texts[0].value(row)).collect();
-                lookups.types(&names)
+            LookedUp::Line => lookups.lines(&addresses),
+            _ => lookups.variables(&addresses),
+        }
+    }
+
+    /// What all traces that are meant say of each row, if they say the same. A number of a stack is the same in all traces: there the first
+    /// one that has the stack says it.
+    fn answers<T: Clone + PartialEq>(
+        &self,
+        arguments: &Arguments,
+        rows: usize,
+        ask: impl Fn(&Lookups, &[usize]) -> Result<Vec<Option<T>>, memtap_arrow::Error>,
+    ) -> Result<Vec<Option<T>>> {
+        let names = self.trace_names(arguments);
+        // What the traces that were asked so far say.
+        let mut answers: Vec<Option<Option<T>>> = vec![None; rows];
+        for trace in &*self.traces {
+            let is_meant = |row: &usize| names.is_none_or(|names| names.value(*row) == &*trace.name);
+            let asked = (0..rows).filter(|row| self.is_asked(arguments, *row));
+            let asked: Vec<usize> = asked.filter(is_meant).collect();
+            if asked.is_empty() {
+                continue;
+            }
+            let found = ask(&trace.lookups, &asked);
+            let found = found.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            for (row, found) in asked.into_iter().zip(found) {
+                let answer = &mut answers[row];
+                *answer = Some(match answer.take() {
+                    Some(known) if self.looked_up == LookedUp::Stack => known.or(found),
+                    Some(known) if known != found => None,
+                    _ => found,
+                });
             }
         }
+        Ok(answers.into_iter().map(Option::flatten).collect())
     }
 
     /// Whether something can be asked about a row: of other rows nothing is known.
@@ -194,7 +239,7 @@ impl ScalarUDFImpl for LookupFunction {
         let numbers = types.iter().take_while(|one| !is_text(one)).count();
         let are_texts = types[numbers..].iter().all(is_text);
         match are_texts && self.looked_up.takes(numbers, types.len() - numbers) {
-            true => Ok(DataType::Utf8),
+            true => Ok(self.looked_up.result()),
             false => plan_err!("{} is called as {}", self.name(), self.looked_up.usage()),
         }
     }
@@ -202,24 +247,28 @@ impl ScalarUDFImpl for LookupFunction {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
         let arguments = Arguments::of(&args.args, rows)?;
-        let names = self.trace_names(&arguments);
-        // What the traces that were asked so far say.
-        let mut answers: Vec<Option<Option<Arc<str>>>> = vec![None; rows];
-        for trace in &*self.traces {
-            let is_meant = |row: &usize| names.is_none_or(|names| names.value(*row) == &*trace.name);
-            let asked = (0..rows).filter(|row| self.is_asked(&arguments, *row));
-            let asked: Vec<usize> = asked.filter(is_meant).collect();
-            let found = self.ask(&trace.lookups, &arguments, &asked);
-            let found = found.map_err(|error| DataFusionError::External(Box::new(error)))?;
-            for (row, found) in asked.into_iter().zip(found) {
-                let answer = &mut answers[row];
-                *answer = Some(match answer.take() {
-                    Some(known) if known != found => None,
-                    _ => found,
-                });
-            }
+        if self.looked_up == LookedUp::Stack {
+            let numbers = |asked: &[usize]| {
+                asked.iter().filter_map(|&row| arguments.number(0, row)).collect::<Vec<_>>()
+            };
+            let found = self.answers(&arguments, rows, |lookups, asked| lookups.stacks(&numbers(asked)))?;
+            return Ok(ColumnarValue::Array(lists(&found)));
         }
-        let answers: StringArray = answers.into_iter().map(Option::flatten).collect();
-        Ok(ColumnarValue::Array(Arc::new(answers) as ArrayRef))
+        let found =
+            self.answers(&arguments, rows, |lookups, asked| self.names(lookups, &arguments, asked))?;
+        let names: StringArray = found.into_iter().collect();
+        Ok(ColumnarValue::Array(Arc::new(names) as ArrayRef))
     }
+}
+
+/// A column of lists of functions.
+fn lists(stacks: &[Option<StackFunctions>]) -> ArrayRef {
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    for stack in stacks {
+        for function in stack.iter().flat_map(|functions| &**functions) {
+            lists.values().append_value(function);
+        }
+        lists.append(stack.is_some());
+    }
+    Arc::new(lists.finish())
 }

@@ -13,7 +13,7 @@ use super::{
     stream::Stream,
     trace::TraceData,
 };
-use crate::{Error, KindSet, directory::FrameRef, entry::StreamEntry};
+use crate::{Bounds, Error, KindSet, directory::FrameRef, entry::StreamEntry};
 
 /// What a cursor came to.
 pub(crate) enum CursorStep {
@@ -194,6 +194,8 @@ fn end_of<E: Filtered>(filter: &Filter, frame: &FrameRef) -> Option<u64> {
 pub struct AccessFrame {
     /// Its accesses, by their numbers in the thread.
     pub accesses: Range<u64>,
+    /// What they span, as its header says.
+    pub bounds: Bounds,
     /// Whether a cursor with that filter decodes it: neither its header nor the page index says that nothing in it matches.
     pub is_read: bool,
 }
@@ -206,6 +208,7 @@ impl Shard {
         frames
             .map(|(place, frame)| AccessFrame {
                 accesses: frame.header.first_index..frame.header.end_index(),
+                bounds: frame.header.bounds,
                 is_read: possible::<Access>(&self.inner, &stream, filter, place, frame),
             })
             .collect()
