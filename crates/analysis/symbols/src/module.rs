@@ -345,6 +345,29 @@ impl Module {
             .collect()
     }
 
+    /// All addresses that belong to variables and constants, in order, each range with the address that its variable begins at: what
+    /// [`data_at`](Self::data_at) has a name for. A variable may have several ranges.
+    pub fn data_ranges(&self) -> Vec<(Range<LinkAddr>, LinkAddr)> {
+        let mut all: Vec<(Range<LinkAddr>, LinkAddr)> = Vec::new();
+        let Range { start, end } = self.extent();
+        let mut at = start;
+        while at < end {
+            let DataPlace { around, variable } = self.data_place(at);
+            let after = around.end.min(end);
+            if let Some(variable) = variable {
+                match all.last_mut().filter(|(range, last)| *last == variable && range.end == at) {
+                    Some((range, _)) => range.end = after,
+                    None => all.push((at..after, variable)),
+                }
+            }
+            if after <= at {
+                break;
+            }
+            at = after;
+        }
+        all
+    }
+
     /// All thread-local variables that have symbols; their addresses are offsets in the template, and the same in every thread.
     pub fn thread_locals(&self) -> Vec<DataObject> {
         let named = |symbol: &Symbol<'_>| {

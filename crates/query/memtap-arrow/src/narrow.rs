@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use memref::{AccessKind, ThreadId, VirtAddr};
 use trace_format::KindSet;
@@ -65,6 +66,19 @@ impl Scan {
         true
     }
 
+    /// Wants only accesses to variables and heap blocks of these names. `false`: it can't leave out others.
+    pub fn keep_variables(&mut self, names: &[&str]) -> bool {
+        if self.table != TraceTable::Accesses {
+            return false;
+        }
+        let wanted: BTreeSet<Arc<str>> = names.iter().map(|name| Arc::from(*name)).collect();
+        self.variables = Some(match self.variables.take() {
+            Some(before) => before.intersection(&wanted).cloned().collect(),
+            None => wanted,
+        });
+        true
+    }
+
     /// Wants only accesses of these kinds: load, store, modify, prefetch. `false`: it can't leave out others, or there is no such kind.
     pub fn keep_kinds(&mut self, names: &[&str]) -> bool {
         let kinds = [AccessKind::Load, AccessKind::Store, AccessKind::Modify, AccessKind::Prefetch];
@@ -93,6 +107,8 @@ mod tests {
         assert_eq!(scan.threads, Some([ThreadId(2)].into()));
         assert!(scan.keep_kinds(&["load", "modify"]) && scan.keep_kinds(&["load", "store"]));
         assert_eq!(scan.filter.kinds, KindSet::access(AccessKind::Load));
+        assert!(scan.keep_variables(&["a", "b"]) && scan.keep_variables(&["b", "c"]));
+        assert_eq!(scan.variables, Some(["b".into()].into()));
     }
 
     #[test]
@@ -106,5 +122,6 @@ mod tests {
         assert!(!scan.keep_numbers("cycle", &(5..9)) && !scan.keep_threads([ThreadId(1)]));
         assert!(scan.is_all());
         assert!(!Scan::of(TraceTable::Syncs).keep_kinds(&["load"]));
+        assert!(!Scan::of(TraceTable::Allocations).keep_variables(&["a"]));
     }
 }

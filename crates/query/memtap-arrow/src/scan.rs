@@ -1,6 +1,7 @@
 //! A request to a table.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use analysis::Session;
 use arrow_schema::SchemaRef;
@@ -21,6 +22,8 @@ pub struct Scan {
     pub filter: Filter,
     /// The threads whose accesses, allocations and synchronisation events are wanted; `None` for all.
     pub threads: Option<BTreeSet<ThreadId>>,
+    /// Variables and heap blocks to which accesses are wanted, by their names in the table; `None` for all. Accesses to others may come, too.
+    pub variables: Option<BTreeSet<Arc<str>>>,
     /// Rows of a batch, at most.
     pub batch_rows: usize,
 }
@@ -28,12 +31,19 @@ pub struct Scan {
 impl Scan {
     /// Asks for all of a table.
     pub fn of(table: TraceTable) -> Self {
-        Self { table, projection: None, filter: Filter::default(), threads: None, batch_rows: 1 << 14 }
+        Self {
+            table,
+            projection: None,
+            filter: Filter::default(),
+            threads: None,
+            variables: None,
+            batch_rows: 1 << 14,
+        }
     }
 
     /// Whether it asks for all rows.
     pub fn is_all(&self) -> bool {
-        self.filter == Filter::default() && self.threads.is_none()
+        self.filter == Filter::default() && self.threads.is_none() && self.variables.is_none()
     }
 
     /// The schema of what it gives.

@@ -1,6 +1,8 @@
 //! An open trace as tables.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use analysis::Session;
 use arrow_array::RecordBatch;
@@ -8,6 +10,8 @@ use trace_format::Filter;
 
 use crate::access_rows::{AccessRows, PlacedAccesses, is_named};
 use crate::in_context::{RowsInContext, is_in_context};
+use crate::kept::Kept;
+use crate::named_places::NamedPlaces;
 use crate::parts::{FramePlan, ScanPart, cut};
 use crate::{Error, Scan, TraceTable, events, figures, metadata};
 
@@ -40,6 +44,7 @@ pub struct Problems {
 #[derive(Clone, Debug)]
 pub struct TraceTables {
     session: Session,
+    places: Arc<Kept<NamedPlaces>>,
 }
 
 impl TraceTables {
@@ -49,7 +54,7 @@ impl TraceTables {
     /// # Errors
     /// Where it can't be read or is none.
     pub fn open(path: &Path, symbols: &[PathBuf]) -> Result<Self, Error> {
-        Ok(Self { session: Session::of(object_traces::open(path)?, symbols)? })
+        Ok(Self { session: Session::of(object_traces::open(path)?, symbols)?, places: Arc::default() })
     }
 
     /// The trace and its names.
@@ -93,7 +98,7 @@ impl TraceTables {
     pub fn parts(&self, scan: &Scan, most: usize) -> Vec<ScanPart> {
         match scan.table {
             TraceTable::Accesses if self.follows_stacks(scan) => vec![ScanPart::whole()],
-            TraceTable::Accesses => cut(self.session.trace(), scan, most),
+            TraceTable::Accesses => cut(self.session.trace(), &self.by_address(scan), most),
             _ => vec![ScanPart::whole()],
         }
     }
@@ -101,7 +106,7 @@ impl TraceTables {
     /// Which frames a scan of accesses reads, at most. From headers and the page index.
     pub fn plan(&self, scan: &Scan) -> FramePlan {
         let trace = self.session.trace();
-        let plan = FramePlan::of(trace, scan);
+        let plan = FramePlan::of(trace, &self.by_address(scan));
         match plan.frames_read > 0 && self.follows_stacks(scan) {
             true => FramePlan::of(trace, &Scan::of(scan.table)),
             false => plan,
@@ -111,6 +116,21 @@ impl TraceTables {
     /// Whether a scan has to follow the stacks for the column `context`: then all frames are read, by one thread, up to the last row.
     pub fn follows_stacks(&self, scan: &Scan) -> bool {
         is_in_context(&self.session, scan)
+    }
+
+    /// The scan with the addresses of the variables that it wants, where these are known.
+    fn by_address<'s>(&self, scan: &'s Scan) -> Cow<'s, Scan> {
+        // Who wants rows that touch a range wants those that begin before it, too: no range is smaller than both.
+        let wanted = scan.variables.as_ref().filter(|_| scan.filter.addresses.is_empty());
+        // Where the trace can't be read, reading says so.
+        let places = || self.places.get(|| NamedPlaces::of(&self.session)).ok();
+        let ranges = wanted.and_then(|names| places()?.ranges(names));
+        match ranges {
+            Some(addresses) => {
+                Cow::Owned(Scan { filter: Filter { addresses, ..scan.filter.clone() }, ..scan.clone() })
+            }
+            None => Cow::Borrowed(scan),
+        }
     }
 
     /// How many rows a table has, where headers tell that: frames that turn out to be damaged when they are read are in it.
@@ -172,6 +192,8 @@ impl TraceTables {
         part: &ScanPart,
         sink: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> Result<(), Error> {
+        let by_address = self.by_address(scan);
+        let scan = &*by_address;
         let trace = self.session.trace();
         let mut sink = |batch| sink(batch);
         let mut rows = AccessRows::new(scan, &self.session, &mut sink)?;

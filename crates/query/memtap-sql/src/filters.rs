@@ -77,17 +77,24 @@ fn number_condition(expr: &BinaryExpr) -> Option<NumberCondition> {
 fn apply_list(scan: &mut Scan, list: &InList) -> bool {
     let Some(column) = column(&list.expr).filter(|_| !list.negated) else { return false };
     match column {
-        "kind" => list
-            .list
-            .iter()
-            .map(text)
-            .collect::<Option<Vec<_>>>()
-            .is_some_and(|names| scan.keep_kinds(&names)),
+        "kind" | "variable" => {
+            let names = list.list.iter().map(text).collect::<Option<Vec<_>>>();
+            names.is_some_and(|names| keep_names(scan, column, &names))
+        }
         "thread" => {
             let numbers = list.list.iter().map(|one| u32::try_from(number(one)?).ok());
             let wanted: Option<Vec<_>> = numbers.map(|number| number.map(ThreadId)).collect();
             wanted.is_some_and(|wanted| scan.keep_threads(wanted))
         }
+        _ => false,
+    }
+}
+
+/// Leaves out all but rows with one of these names in a column. `false`: it can't.
+fn keep_names(scan: &mut Scan, column: &str, names: &[&str]) -> bool {
+    match column {
+        "kind" => scan.keep_kinds(names),
+        "variable" => scan.keep_variables(names),
         _ => false,
     }
 }
@@ -108,8 +115,8 @@ pub(crate) fn apply(scan: &mut Scan, condition: &Expr) -> bool {
             }
             let sides = column(&expr.left).zip(text(&expr.right));
             let sides = sides.or_else(|| column(&expr.right).zip(text(&expr.left)));
-            matches!(sides, Some(("kind", _)) if expr.op == Operator::Eq)
-                && sides.is_some_and(|(_, name)| scan.keep_kinds(&[name]))
+            let sides = sides.filter(|_| expr.op == Operator::Eq);
+            sides.is_some_and(|(column, name)| keep_names(scan, column, &[name]))
         }
         Expr::Between(between) if !between.negated => {
             let bounds = column(&between.expr).zip(number(&between.low).zip(number(&between.high)));
@@ -153,12 +160,20 @@ mod tests {
         assert!(applied && one.filter.kinds == KindSet::READS);
         let (one, applied) = scan(&col("thread").eq(lit(2i64)).and(col("size").eq(lit(8i64))));
         assert!(applied && one.threads == Some([ThreadId(2)].into()));
+        let (one, applied) = scan(&col("variable").eq(lit("a")));
+        assert!(applied && one.variables == Some(["a".into()].into()));
+        let (one, applied) = scan(&col("variable").in_list(vec![lit("a"), lit("b")], false));
+        assert!(applied && one.variables == Some(["a".into(), "b".into()].into()));
         for other in [
             col("size").eq(lit(8i64)),
             col("kind").eq(lit("lodes")),
             col("cycle").not_eq(lit(4i64)),
             col("cycle").eq(lit(4i64)).or(col("ip").eq(lit(4i64))),
             col("thread").in_list(vec![lit(1i64)], true),
+            col("variable").in_list(vec![lit("a")], true),
+            col("variable").not_eq(lit("a")),
+            col("variable").eq(lit("a")).or(col("size").eq(lit(8i64))),
+            col("function").eq(lit("f")),
         ] {
             let (one, applied) = scan(&other);
             assert!(!applied && one.is_all(), "{other}");

@@ -126,7 +126,7 @@ impl TableProvider for TraceTableProvider {
 fn say_time(frames: &FramePlan, parts: usize, in_context: bool) {
     let (most, access_ns, less) = match in_context {
         true => (MANY_IN_CONTEXT, FOLLOWING_NS, "without the column context, it may read less"),
-        false => (MANY, READING_NS, "a condition on cycle, addr, ip, kind or thread reads less"),
+        false => (MANY, READING_NS, "a condition on cycle, addr, ip, kind, thread or variable reads less"),
     };
     if frames.accesses_read > most {
         let seconds = frames.accesses_read as f64 * access_ns / 1e9 / parts.max(1) as f64;

@@ -92,7 +92,7 @@ fn a_wrong_call_says_how_it_is_called() {
     let file: &Path = &recording.trace.path;
     for (call, usage) in [
         ("variable(addr)", "variable(address, cycle [, thread] [, trace])"),
-        ("line()", "line(ip [, cycle [, thread]] [, trace])"),
+        ("line(1, 2, 3, 4)", "line(ip [, cycle [, thread]] [, trace])"),
         ("line('main')", "line(ip [, cycle [, thread]] [, trace])"),
         ("type(addr)", "type(variable [, trace])"),
     ] {

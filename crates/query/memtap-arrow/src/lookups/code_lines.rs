@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use analysis::Session;
 use memref::VirtAddr;
-use symbols::{Instance, InstanceId};
+use symbols::Instance;
 
 use super::agreed;
 use crate::Error;
+use crate::named_blocks::instances;
 
 /// As tables write a source line: `file:line`, the file alone where the line is not known.
 pub(super) fn line_text(file: &str, line: Option<u32>) -> Arc<str> {
@@ -26,9 +27,8 @@ pub(super) struct CodeLines {
 impl CodeLines {
     pub(super) fn of(session: &Session) -> Result<Self, Error> {
         let (mut mapped, mut seen) = (Vec::new(), HashSet::new());
-        for resolver in session.regions_at_end()? {
-            let all = (0..).map(InstanceId).map_while(|id| resolver.image().instance(id));
-            for one in all {
+        for resolver in &session.regions_at_end()? {
+            for one in instances(resolver) {
                 if seen.insert((one.module.serial(), one.bias, one.start, one.end)) {
                     mapped.push(one.clone());
                 }

@@ -7,7 +7,7 @@ mod code_lines;
 mod type_names;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use analysis::{AskedMoment, Moments, Session};
 use memref::{ThreadId, VirtAddr};
@@ -16,6 +16,7 @@ use symbols::Resolver;
 use self::code_lines::{CodeLines, line_text};
 use self::type_names::TypeNames;
 use crate::figures::stacks_by_number;
+use crate::kept::Kept;
 use crate::{Error, TraceTables};
 
 /// An address, and when it is asked about.
@@ -27,27 +28,6 @@ pub struct AskedAddress {
     pub cycle: Option<u64>,
     /// The thread on whose clock that cycle is; `None` asks for what holds for all threads that come to it.
     pub thread: Option<ThreadId>,
-}
-
-/// Something that is made once, for the first who asks.
-#[derive(Debug)]
-struct Kept<T>(Mutex<Option<Arc<T>>>);
-
-impl<T> Default for Kept<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T> Kept<T> {
-    /// Others wait while it is made: it may take reading the trace.
-    fn get(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*kept {
-            Some(known) => Ok(Arc::clone(known)),
-            None => Ok(Arc::clone(kept.insert(Arc::new(make()?)))),
-        }
-    }
 }
 
 /// The functions of a stack, outermost first.
