@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 
 use super::{RUNS, TABLES};
-use crate::functions::functions;
+use crate::functions::without_traces;
 use crate::output::OutputArgs;
 use crate::session::answer;
 
@@ -27,7 +27,7 @@ pub(super) fn ask(dir: &Path, query: &str, output: &OutputArgs) -> Result<()> {
             let place = place.to_str().with_context(|| format!("{}: is no UTF-8", place.display()))?;
             context.register_parquet(name, place, ParquetReadOptions::default()).await?;
         }
-        for function in functions() {
+        for function in without_traces() {
             context.register_udf(function);
         }
         let names: Vec<&str> = TABLES.iter().map(|table| table.name()).chain([RUNS]).collect();

@@ -9,7 +9,12 @@ use crate::provider::NamedTrace;
 
 /// All of them, about these traces.
 pub(crate) fn functions(traces: &[NamedTrace]) -> Vec<ScalarUDF> {
-    let mut all = rounded::functions();
+    let mut all = without_traces();
     all.extend(looked_up::functions(traces));
     all
+}
+
+/// Those that need no trace, but numbers.
+pub(crate) fn without_traces() -> Vec<ScalarUDF> {
+    rounded::functions()
 }
