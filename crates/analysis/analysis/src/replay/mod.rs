@@ -133,7 +133,8 @@ struct ReplayedThread {
 struct Turn {
     order: Order,
     thread: ThreadId,
-    place: usize,
+    /// Among those that are replayed; `None` where the thread begins a forked process, whether it is replayed or not.
+    place: Option<usize>,
 }
 
 /// Kinds of events that tell an order: they are read whether they are wanted or not, since the names of what follows depend
@@ -225,12 +226,18 @@ impl Session {
     ) -> Result<Vec<Resolver>, Error> {
         let threads = self.threads(chosen, events, tool.takes_executions())?;
         let turn = |(place, thread): (usize, &ReplayedThread)| {
-            Reverse(Turn { order: thread.order, thread: thread.thread, place })
+            Reverse(Turn { order: thread.order, thread: thread.thread, place: Some(place) })
         };
         let mut turns: BinaryHeap<_> = threads.iter().enumerate().map(turn).collect();
+        turns.extend(self.forks()?.into_iter().map(Reverse));
         let mut threads: Vec<_> = threads.into_iter().map(Some).collect();
         let mut processes = Processes::new(self, changes);
-        while let Some(Reverse(Turn { place, .. })) = turns.pop() {
+        while let Some(Reverse(Turn { order, thread, place })) = turns.pop() {
+            let Some(place) = place else {
+                let process = self.trace().thread(thread).map(|record| record.process);
+                process.into_iter().for_each(|process| processes.enter(process, order, tool));
+                continue;
+            };
             let Some(thread) = &mut threads[place] else { break };
             let mut at = Moment {
                 resolver: processes.at(thread.process, thread.order, tool),
@@ -332,6 +339,19 @@ impl Session {
             }
             _ => Ok(()),
         }
+    }
+
+    /// When forked processes begin. A child has what its parent had then, also where nothing of the parent is replayed, or not that.
+    fn forks(&self) -> Result<Vec<Turn>, Error> {
+        let births = self.births()?;
+        let is_forked = |process| self.trace().process(process).is_some_and(|record| record.parent.is_some());
+        let threads = self.trace().threads().iter().filter(|record| is_forked(record.process));
+        threads
+            .map(|record| {
+                let order = births.first_order(self, record.thread)?;
+                Ok(Turn { order, thread: record.thread, place: None })
+            })
+            .collect()
     }
 
     fn births(&self) -> Result<Arc<Births>, Error> {

@@ -11,7 +11,8 @@ pub(crate) fn ask(files: &[&Path], rest: &[&str]) -> Finished {
     run(Command::new(memtap()).arg("sql").args(files).args(rest), b"")
 }
 
-/// The rows of a query.
+/// The rows of a query. Nothing is noted beside them.
+#[allow(dead_code, reason = "not every test needs it")]
 pub(crate) fn rows(recording: &Recording, query: &str) -> Vec<Value> {
     let outcome = ask(&[&recording.trace.path], &[query, "--format", "json"]);
     assert_eq!((outcome.status, outcome.err().as_str()), (0, ""), "{query}");
