@@ -41,7 +41,8 @@ class Table:
         kinds: Optional[Sequence[str]] = None,
         batch_rows: Optional[int] = None,
     ) -> Table:
-        """The same table with fewer columns and rows. Ranges are pairs of numbers, the second of which is no part of it."""
+        """The same table with fewer columns and rows, or with columns that have to be named. Ranges are pairs of numbers, the second of
+        which is no part of it."""
     def batches(self, *, ordered: bool = True) -> Batches:
         """Its batches, one by one. Where their order does not matter each core reads."""
     def __iter__(self) -> Iterator[Batch]: ...

@@ -97,7 +97,8 @@ impl Table {
         Ok(schema.fields().iter().map(|field| field.name().clone()).collect())
     }
 
-    /// The same table with fewer columns and rows. Ranges are pairs of numbers, the second of which is no part of it.
+    /// The same table with fewer columns and rows, or with columns that have to be named. Ranges are pairs of numbers, the second of
+    /// which is no part of it.
     #[pyo3(signature = (columns=None, *, cycles=None, addresses=None, instructions=None, threads=None, kinds=None, batch_rows=None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords")]
     fn scan(

@@ -62,6 +62,15 @@ def test_a_reader_that_goes_away_ends_the_reading(trace):
         assert len(next(iter(trace.accesses.scan(batch_rows=10)))) == 10
 
 
+def test_columns_that_are_expensive_come_if_they_are_named(trace):
+    assert "wall_ns" in trace.accesses.columns and "context" not in trace.accesses.columns
+    assert polars.DataFrame(trace.accesses.scan(batch_rows=10)).columns == trace.accesses.columns
+    table = trace.accesses.scan([*trace.accesses.columns, "context"])
+    lazy = memtap.scan_polars(table).filter(polars.col("thread") == 0).select("context").collect()
+    own = polars.DataFrame(trace.accesses.scan(["context"], threads=[0]))
+    assert table.columns[-1] == "context" and lazy.equals(own) and own["context"].null_count() == 0
+
+
 def test_contexts_are_those_of_the_accesses(trace):
     accesses = polars.DataFrame(trace.accesses.scan(["context", "kind"]))
     counted = accesses.filter(polars.col("kind").cast(str) != "prefetch").group_by("context").len()

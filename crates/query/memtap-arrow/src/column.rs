@@ -59,6 +59,8 @@ pub struct TableColumn {
     pub value_type: ValueType,
     /// Whether a row may have none.
     pub nullable: bool,
+    /// Whether only those have it who name it, since it is expensive to read: `*` does not stand for it.
+    pub by_name_only: bool,
     /// What it says.
     pub words: &'static str,
 }
@@ -66,12 +68,17 @@ pub struct TableColumn {
 impl TableColumn {
     /// A column that every row has a value in.
     pub(crate) const fn new(name: &'static str, value_type: ValueType, words: &'static str) -> Self {
-        Self { name, value_type, nullable: false, words }
+        Self { name, value_type, nullable: false, by_name_only: false, words }
     }
 
     /// A column that rows may have no value in.
     pub(crate) const fn optional(name: &'static str, value_type: ValueType, words: &'static str) -> Self {
-        Self { name, value_type, nullable: true, words }
+        Self { name, value_type, nullable: true, by_name_only: false, words }
+    }
+
+    /// The same column, for those alone who name it.
+    pub(crate) const fn by_name_only(self) -> Self {
+        Self { by_name_only: true, ..self }
     }
 
     /// The field of a schema.

@@ -15,7 +15,8 @@ use crate::{Error, TraceTable};
 pub struct Scan {
     /// The table.
     pub table: TraceTable,
-    /// The numbers of the columns that are wanted, from 0, in the order in which they are wanted; `None` for all.
+    /// The numbers of the columns that are wanted, from 0, in the order in which they are wanted; `None` for all but those that have
+    /// to be named.
     pub projection: Option<Vec<usize>>,
     /// Which accesses, allocations and synchronisation events. Other tables are given whole. `addresses` asks for what touches a byte
     /// of a range, which may begin before it.
@@ -29,7 +30,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Asks for all of a table.
+    /// Asks for all rows of a table, and all columns that need not be named.
     pub fn of(table: TraceTable) -> Self {
         Self {
             table,
@@ -53,16 +54,20 @@ impl Scan {
     pub fn schema(&self) -> Result<SchemaRef, Error> {
         let schema = self.table.schema();
         let columns = schema.fields().len();
-        let Some(projection) = &self.projection else { return Ok(schema) };
-        if let Some(&column) = projection.iter().find(|column| **column >= columns) {
+        let wanted = self.columns();
+        if let Some(&column) = wanted.iter().find(|column| **column >= columns) {
             return Err(Error::NoColumn { table: self.table.name(), columns, column });
         }
-        Ok(schema.project(projection)?.into())
+        Ok(schema.project(&wanted)?.into())
     }
 
     /// The numbers of the columns that it gives.
     pub(crate) fn columns(&self) -> Vec<usize> {
-        self.projection.clone().unwrap_or_else(|| (0..self.table.columns().len()).collect())
+        let unnamed = || {
+            let all = self.table.columns().iter().enumerate();
+            all.filter(|(_, column)| !column.by_name_only).map(|(place, _)| place).collect()
+        };
+        self.projection.clone().unwrap_or_else(unnamed)
     }
 
     /// The threads that it reads.

@@ -81,7 +81,12 @@ const ACCESSES: &[TableColumn] = &[
     optional("module", Name, "the file name of the program or library that the instruction is in"),
     optional("file", Name, "the source file"),
     optional("line", Number32, "the line in it"),
-    optional("context", Number64, "the stack of functions that made it, as the number that `contexts` has"),
+    optional(
+        "context",
+        Number64,
+        "the stack of functions that made it, as the number that `contexts` has; `*` leaves it out",
+    )
+    .by_name_only(),
     optional("wall_ns", Number64, "about when, ns since the Unix epoch"),
 ];
 

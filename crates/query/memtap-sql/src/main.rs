@@ -2,8 +2,9 @@
 //!
 //! This is a separate binary, which `memtap` finds beside itself, so that only those who need SQL build two hundred
 //! more crates. `provider` gives the tables to DataFusion and pushes down what it can (`filters`); `plan` is the
-//! scan in its plans; `functions` are the functions that memtap adds. `output` writes the results, and `prompt`
-//! asks for queries. `catalogue` is `memtap catalogue`, which does the same for the summary data of many traces.
+//! scan in its plans; `functions` are the functions that memtap adds, and `wildcard` says what `*` stands for.
+//! `output` writes the results, and `prompt` asks for queries. `catalogue` is `memtap catalogue`, which does the same
+//! for the summary data of many traces.
 #![forbid(unsafe_code)]
 
 mod catalogue;
@@ -14,6 +15,7 @@ mod plan;
 mod prompt;
 mod provider;
 mod session;
+mod wildcard;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

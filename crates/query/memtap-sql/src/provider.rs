@@ -52,17 +52,13 @@ impl TraceTableProvider {
     }
 
     /// The columns that are asked for of each trace, and the place of the column `trace`.
-    fn divide(&self, projection: Option<&Vec<usize>>) -> (Option<Vec<usize>>, Option<usize>) {
+    fn divide(&self, projection: Option<&Vec<usize>>) -> (Vec<usize>, Option<usize>) {
+        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         if self.traces.len() < 2 {
-            return (projection.cloned(), None);
+            return (columns, None);
         }
-        match projection {
-            None => (None, Some(0)),
-            Some(columns) => {
-                let place = columns.iter().position(|&column| column == 0);
-                (Some(columns.iter().filter_map(|column| column.checked_sub(1)).collect()), place)
-            }
-        }
+        let place = columns.iter().position(|&column| column == 0);
+        (columns.iter().filter_map(|column| column.checked_sub(1)).collect(), place)
     }
 }
 
@@ -92,8 +88,11 @@ impl TableProvider for TraceTableProvider {
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (columns, place) = self.divide(projection);
-        let mut scan =
-            Scan { projection: columns, batch_rows: state.config().batch_size(), ..Scan::of(self.table) };
+        let mut scan = Scan {
+            projection: Some(columns),
+            batch_rows: state.config().batch_size(),
+            ..Scan::of(self.table)
+        };
         for filter in filters {
             filters::apply(&mut scan, filter);
         }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use futures::StreamExt;
 use memtap_arrow::{Problems, TraceTable, TraceTables};
 
 use crate::functions::functions;
 use crate::output::Writer;
 use crate::provider::{NamedTrace, TraceTableProvider};
+use crate::wildcard::leave_out;
 
 /// Traces that can be asked.
 pub(crate) struct SqlSession {
@@ -70,7 +71,7 @@ pub(crate) async fn answer(
     mut writer: Writer,
 ) -> Result<()> {
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false);
-    let asked = context.sql_with_options(query, options).await;
+    let asked = plan(context, query, options).await;
     let frame = asked.map_err(|error| in_words(&error, tables))?;
     let mut rows = frame.execute_stream().await.map_err(|error| in_words(&error, tables))?;
     writer.begin(rows.schema())?;
@@ -78,6 +79,21 @@ pub(crate) async fn answer(
         writer.rows(&batch.map_err(|error| in_words(&error, tables))?)?;
     }
     writer.finish()
+}
+
+/// As the context does it by itself, but for what `*` stands for.
+async fn plan(
+    context: &SessionContext,
+    query: &str,
+    options: SQLOptions,
+) -> Result<DataFrame, DataFusionError> {
+    let state = context.state();
+    let dialect = state.config().options().sql_parser.dialect;
+    let mut statement = state.sql_to_statement(query, &dialect)?;
+    leave_out(&mut statement);
+    let plan = state.statement_to_plan(statement).await?;
+    options.verify_plan(&plan)?;
+    context.execute_logical_plan(plan).await
 }
 
 /// An error of a query in one line; tables and columns that there are none of with near ones.

@@ -72,6 +72,34 @@ fn a_context_is_the_same_whatever_else_is_asked() {
 }
 
 #[test]
+fn only_those_who_name_the_column_pay_for_it() {
+    let recording = TestProgram::named("threads.c").record_by("translate");
+    let has = |query: &str| rows(&recording, &format!("{query} LIMIT 1"))[0].get("context").is_some();
+    for (query, expect) in [
+        ("SELECT * FROM accesses", false),
+        ("SELECT a.*, t.tid FROM accesses AS a JOIN threads AS t USING (thread)", false),
+        ("SELECT * FROM accesses JOIN threads USING (thread)", false),
+        ("SELECT * FROM (SELECT * FROM accesses)", false),
+        ("SELECT *, context FROM accesses", true),
+        ("SELECT * FROM (SELECT *, context FROM accesses)", true),
+        ("SELECT * FROM accesses JOIN contexts USING (context)", true),
+    ] {
+        assert_eq!(has(query), expect, "{query}");
+    }
+    // Where it is not read, the scan is divided, and reads no more frames than it needs.
+    let plan = |columns: &str| {
+        let query = format!("EXPLAIN SELECT {columns} FROM accesses WHERE thread = 1");
+        ask(&[&recording.trace.path], &[&query]).out()
+    };
+    assert_eq!(plan("*").matches("context").count(), 0);
+    assert!(plan("*, context").contains("parts=1"));
+    let read =
+        |columns: &str| frames(&recording, &format!("SELECT {columns} FROM accesses WHERE thread = 1"));
+    assert!(read("*").0 < read("*").1, "{:?}", read("*"));
+    assert_eq!(read("*, context").0, read("*").1);
+}
+
+#[test]
 fn equal_stacks_of_two_runs_have_one_number() {
     let [first, second] = [0, 1].map(|_| TestProgram::named("contexts.cpp").record_by("translate"));
     let query = "SELECT context FROM contexts WHERE array_element(stack, -1) = 'leaf' ORDER BY context";

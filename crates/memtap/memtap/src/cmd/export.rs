@@ -63,21 +63,12 @@ pub(crate) struct Args {
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
-    /// With parquet: the table; docs/tables.md lists all [default: accesses, without their contexts]
+    /// With parquet: the table; docs/tables.md lists all [default: accesses]
     #[arg(long, value_name = "NAME", conflicts_with = "query")]
     table: Option<String>,
     /// With parquet: an SQL query whose rows are written
     #[arg(long, value_name = "SQL")]
     query: Option<String>,
-}
-
-/// The table of all accesses.
-const ACCESSES: &str = "accesses";
-
-/// A query for a table. The context of accesses takes a reading from the beginning, by one thread: who wants it asks for it.
-fn rows_of(table: &str) -> String {
-    let columns = if table == ACCESSES { "* EXCLUDE (context)" } else { "*" };
-    format!("SELECT {columns} FROM \"{}\"", table.replace('"', "\"\""))
 }
 
 /// `symbols` and `strict` are options that all commands have.
@@ -90,8 +81,9 @@ pub(crate) fn run(args: &Args, symbols: &[PathBuf], strict: bool) -> Result<Exit
         bail!("this format is binary, and no text for standard output; name a file with -o");
     }
     if args.format == ExportFormat::Parquet {
-        let table = args.table.as_deref().unwrap_or(ACCESSES);
-        let query = args.query.clone().unwrap_or_else(|| rows_of(table));
+        let table = args.table.as_deref().unwrap_or("accesses");
+        let query =
+            args.query.clone().unwrap_or_else(|| format!("SELECT * FROM \"{}\"", table.replace('"', "\"\"")));
         let rows = sql::Args::parquet(&args.file, &query, &args.output, args.force);
         return sql::run(&rows, symbols, strict);
     }
