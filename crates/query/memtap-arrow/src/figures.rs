@@ -10,8 +10,10 @@ use arrow_array::builder::{ListBuilder, StringBuilder};
 use trace_format::Filter;
 
 use crate::batch::{WholeColumns, numbers, numbers32, some_numbers, texts};
-use crate::lookups::StackFunctions;
 use crate::name_column::names;
+
+/// The functions of a stack, outermost first.
+pub type StackFunctions = Arc<[Arc<str>]>;
 
 fn rows(session: &Session, by: By) -> Result<Vec<AccessRow>, crate::Error> {
     let mut tally = Tally::new(session, &[by])?;

@@ -31,7 +31,8 @@ mod wall_clock;
 
 pub use column::{TableColumn, ValueType};
 pub use error::Error;
-pub use lookups::{AskedAddress, Lookups, StackFunctions, agreed};
+pub use figures::StackFunctions;
+pub use lookups::{AskedAddress, Lookups, agreed};
 pub use parts::{FramePlan, ScanPart};
 pub use scan::Scan;
 pub use stream::{ArrowStream, BatchOrder, TraceStream};

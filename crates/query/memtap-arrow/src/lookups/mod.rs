@@ -15,7 +15,7 @@ use symbols::Resolver;
 
 use self::code_lines::{CodeLines, line_text};
 use self::type_names::TypeNames;
-use crate::figures::stacks_by_number;
+use crate::figures::{StackFunctions, stacks_by_number};
 use crate::kept::Kept;
 use crate::{Error, TraceTables};
 
@@ -29,9 +29,6 @@ pub struct AskedAddress {
     /// The thread on whose clock that cycle is; `None` asks for what holds for all threads that come to it.
     pub thread: Option<ThreadId>,
 }
-
-/// The functions of a stack, outermost first.
-pub type StackFunctions = Arc<[Arc<str>]>;
 
 /// The answer that all agree on, if there is one.
 pub fn agreed<T: PartialEq>(answers: impl IntoIterator<Item = Option<T>>) -> Option<T> {
