@@ -20,9 +20,13 @@ impl FrameTime {
     fn at(&self, cycle: u64) -> u64 {
         let into = cycle.clamp(self.cycles.min, self.cycles.max) - self.cycles.min;
         let (cycles, time) = (self.cycles.max - self.cycles.min, self.wall_ns.max - self.wall_ns.min);
-        let part = u128::from(into) * u128::from(time) / u128::from(cycles.max(1));
-        // No more than the whole, since it is a part of it.
-        self.wall_ns.min + part as u64
+        let cycles = cycles.max(1);
+        let part = match into.checked_mul(time) {
+            Some(product) => product / cycles,
+            // Of a very long frame. No more than the whole, since it is a part of it.
+            None => (u128::from(into) * u128::from(time) / u128::from(cycles)) as u64,
+        };
+        self.wall_ns.min + part
     }
 }
 
@@ -109,6 +113,8 @@ mod tests {
         check(250, 9_050);
         check(300, 9_100);
         check(u64::MAX, 9_100);
+        let long = ThreadClock::of_bounds([(interval(0, 1 << 62), interval(0, 1 << 62))].into_iter());
+        assert_eq!(long.at(1 << 60), Some(1 << 60));
         assert_eq!(ThreadClock::of_bounds([].into_iter()).at(5), None);
     }
 }
