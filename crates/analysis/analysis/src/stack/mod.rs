@@ -48,7 +48,7 @@ pub use number::StackNumber;
 pub use numbered::NumberedStacks;
 pub use place::{BlockPlaces, CallPlace};
 pub use rows::{CountedStacks, LeftOutStacks, StackCount, StackRow, StackRows, SummedStacks};
-pub(crate) use shadow::{CreatedStacks, InnermostFrame, StacksOfThread};
+pub(crate) use shadow::{CreatedStacks, InnermostFrame, RunningStack, StacksOfThread};
 pub use shadow::{StackFrame, Stacks};
 pub use sites::{AllocationSites, NamedSite, SiteStyle};
 pub(crate) use steps::{BlockSteps, StepFollower, TakenStep, ToldSteps};

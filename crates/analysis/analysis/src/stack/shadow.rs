@@ -78,14 +78,31 @@ pub struct StackFrame {
     pub call: Option<VirtAddr>,
 }
 
+/// The stack that a thread runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunningStack {
+    /// Its memory.
+    pub(crate) memory: VariableId,
+    /// The frame that the thread's last step was made in, where its call was seen and the function is known. A call writes its return
+    /// address in the frame of the function that calls.
+    pub(crate) frame: Option<InnermostFrame>,
+}
+
 /// The frame that a thread runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InnermostFrame {
-    /// The memory of its stack.
-    pub(crate) memory: VariableId,
     /// The address of its return address.
     pub(crate) slot: VirtAddr,
     pub(crate) function: FunctionId,
+}
+
+/// Where a step begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BegunStep {
+    /// The context of its accesses, unless it is a call or a return.
+    pub(super) context: ContextId,
+    /// Whether it is in the frame of a call that was seen.
+    pub(super) is_in_frame: bool,
 }
 
 /// What one thread does.
@@ -498,9 +515,9 @@ impl Stacks {
         self.steps = steps;
     }
 
-    /// A thread goes on in the function of a step.
+    /// A thread goes on in the function of a step, which is what it does next. What it does there is for [`Self::call`] and [`Self::ret`].
     #[inline]
-    fn go_on(&mut self, at: &mut Moment<'_>, step: &BlockStep) -> &ThreadStacks {
+    pub(super) fn begin_step(&mut self, at: &mut Moment<'_>, step: &BlockStep) -> BegunStep {
         let index = at.thread.0 as usize;
         if !matches!(self.threads.get(index), Some(Some(_))) {
             self.begin(at.process, at.thread);
@@ -510,58 +527,31 @@ impl Stacks {
             let known = *self.instructions.get(at.resolver, step.ip, step.code);
             running.reconcile(step.ip, &known);
         }
-        running
+        let is_in_frame = !running.stacks[running.now.stack].frames.is_empty();
+        BegunStep { context: running.now.context, is_in_frame }
     }
 
-    /// Whether a step, which is what the thread does next, begins in the frame of a call that was seen.
+    /// The canonical frame address of the function that a thread runs in.
     #[inline]
-    pub(super) fn is_in_frame(&mut self, at: &mut Moment<'_>, step: &BlockStep) -> bool {
-        let running = self.go_on(at, step);
-        !running.stacks[running.now.stack].frames.is_empty()
+    pub(super) fn frame_address(&self, thread: ThreadId) -> Option<VirtAddr> {
+        self.threads.get(thread.0 as usize)?.as_ref()?.frame_address()
     }
 
-    /// The canonical frame address of the function of a step, which is what the thread does next.
+    /// The stack that a thread runs on, as its last step left it; `None` where the thread has none.
     #[inline]
-    pub(super) fn frame_address(&mut self, at: &mut Moment<'_>, step: &BlockStep) -> Option<VirtAddr> {
-        self.go_on(at, step).frame_address()
-    }
-
-    /// The frame that the last step of a thread was made in, where its call was seen and the function is known. A call writes its return
-    /// address in the frame of the function that calls.
-    #[inline]
-    pub(crate) fn innermost(&self, thread: ThreadId) -> Option<InnermostFrame> {
+    pub(crate) fn running_stack(&self, thread: ThreadId) -> Option<RunningStack> {
         let running = self.threads.get(thread.0 as usize)?.as_ref()?;
         let stack = &running.stacks[running.now.stack];
-        let (frame, function) = match (running.now.function, stack.frames.as_slice()) {
-            (JUST_CALLED, [.., frame, called]) => (frame, called.caller.function),
-            (function, [.., frame]) => (frame, function),
-            (_, []) => return None,
+        let memory = stack.memory?;
+        let innermost = match (running.now.function, stack.frames.as_slice()) {
+            (JUST_CALLED, [.., frame, called]) => Some((frame, called.caller.function)),
+            (function, [.., frame]) => Some((frame, function)),
+            (_, []) => None,
         };
-        let (memory, slot) = (stack.memory?, VirtAddr(frame.slot));
-        (function.0 < NOWHERE.0).then_some(InnermostFrame { memory, slot, function })
-    }
-
-    /// The memory of the stack that a thread runs on.
-    #[inline]
-    pub(crate) fn memory(&self, thread: ThreadId) -> Option<VariableId> {
-        let running = self.threads.get(thread.0 as usize)?.as_ref()?;
-        running.stacks[running.now.stack].memory
-    }
-
-    /// The context of the accesses of a step, which are the thread's next events; `addr` is that of the first one.
-    #[inline]
-    pub(super) fn step(
-        &mut self,
-        at: &mut Moment<'_>,
-        step: &BlockStep,
-        addr: impl FnOnce() -> VirtAddr,
-    ) -> ContextId {
-        let context = self.go_on(at, step).now.context;
-        match step.edge {
-            CallEdge::Call => self.call(at, step.ip, addr(), step.code),
-            CallEdge::Return => self.ret(at, addr()),
-            CallEdge::None => context,
-        }
+        let innermost = innermost.filter(|(_, function)| function.0 < NOWHERE.0);
+        let frame =
+            innermost.map(|(frame, function)| InnermostFrame { slot: VirtAddr(frame.slot), function });
+        Some(RunningStack { memory, frame })
     }
 
     #[cold]
@@ -575,7 +565,13 @@ impl Stacks {
     }
 
     /// The instruction `site` at `ip` writes its return address to `slot`.
-    fn call(&mut self, at: &mut Moment<'_>, ip: VirtAddr, slot: VirtAddr, site: CodeId) -> ContextId {
+    pub(super) fn call(
+        &mut self,
+        at: &mut Moment<'_>,
+        ip: VirtAddr,
+        slot: VirtAddr,
+        site: CodeId,
+    ) -> ContextId {
         let target = self.instructions.get(at.resolver, ip, site).target(ip);
         let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else { return ContextId(0) };
         if running.go_to(at.resolver, slot) {
@@ -590,7 +586,7 @@ impl Stacks {
     }
 
     /// A return reads its address from `slot`.
-    fn ret(&mut self, at: &mut Moment<'_>, slot: VirtAddr) -> ContextId {
+    pub(super) fn ret(&mut self, at: &mut Moment<'_>, slot: VirtAddr) -> ContextId {
         let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else { return ContextId(0) };
         if running.go_to(at.resolver, slot) {
             running.now.context = self.contexts.root(EnteredBy::Stack);

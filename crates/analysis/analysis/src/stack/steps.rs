@@ -157,7 +157,8 @@ impl BlockSteps {
                 for number in known.steps.clone() {
                     let step = &self.steps[number as usize];
                     let accesses = &block.accesses()[step.accesses.clone()];
-                    if told == ToldSteps::InFrames && !stacks.is_in_frame(at, step) {
+                    let begun = stacks.begin_step(at, step);
+                    if told == ToldSteps::InFrames && !begun.is_in_frame {
                         for made in accesses {
                             block.for_each_element(made, cycle, values, frame.fs_base(), |access| {
                                 let place = stacks.access(at, &access);
@@ -167,8 +168,13 @@ impl BlockSteps {
                         continue;
                     }
                     let fs_base = frame.fs_base();
-                    let cfa = if F::WANTS_FRAMES { stacks.frame_address(at, step) } else { None };
-                    let context = stacks.step(at, step, || accesses[0].address(values, fs_base));
+                    let cfa = if F::WANTS_FRAMES { stacks.frame_address(at.thread) } else { None };
+                    let slot = || accesses[0].address(values, fs_base);
+                    let context = match step.edge {
+                        CallEdge::None => begun.context,
+                        CallEdge::Call => stacks.call(at, step.ip, slot(), step.code),
+                        CallEdge::Return => stacks.ret(at, slot()),
+                    };
                     let codes = &self.codes[step.codes.clone()];
                     let taken = TakenStep { number, block, accesses, codes, cycle, values, fs_base, cfa };
                     follower.step(stacks, at, context, &taken);

@@ -125,8 +125,9 @@ impl DividedTally for Tally {
 
     fn add(&mut self, other: Self, numbers: &[Option<Vec<u32>>]) {
         for ((own, other), numbers) in self.counted.iter_mut().zip(other.counted).zip(numbers) {
-            own.sums.again += other.sums.again;
-            for (number, count) in (0..).zip(other.sums.counts) {
+            let other = other.into_sums();
+            own.sums.again += other.again;
+            for (number, count) in (0..).zip(other.counts) {
                 if count.accesses() > 0
                     && let Some(number) = number_here(Some(numbers), number)
                 {

@@ -15,6 +15,7 @@ mod row;
 mod slot;
 mod step_groups;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -51,6 +52,21 @@ impl Counted {
     fn new(numbering: Numbering) -> Self {
         let (groups, steps) = (VariableGroups::default(), StepGroups::default());
         Self { numbering, sums: Sums::default(), groups, steps }
+    }
+
+    /// All counts so far.
+    fn sums(&self) -> Cow<'_, Sums> {
+        let mut sums = Cow::Borrowed(&self.sums);
+        if self.steps.has_pending() {
+            self.steps.add_pending(sums.to_mut());
+        }
+        sums
+    }
+
+    /// The same, to go on with.
+    fn into_sums(mut self) -> Sums {
+        self.steps.add_pending(&mut self.sums);
+        self.sums
     }
 
     /// Counts the access that was just numbered.
@@ -177,7 +193,7 @@ impl Tally {
     /// What rows of a table have together of accesses that other rows have, too: those of several fields.
     pub fn shared(&self, by: By) -> Count {
         let counted = self.counted.iter().find(|counted| counted.numbering.serves(by));
-        counted.map(|counted| counted.sums.again).unwrap_or_default()
+        counted.map(|counted| counted.sums().again).unwrap_or_default()
     }
 
     /// The rows of a table, most accessed first, equals by name.
@@ -196,7 +212,8 @@ impl Tally {
         };
         let mut grouper = Grouper::new(by, session, &counted.numbering, resolvers, self.style);
         let mut counts: Vec<Count> = Vec::new();
-        let all = &counted.sums.counts;
+        let sums = counted.sums();
+        let all = &sums.counts;
         let mut numbers: Vec<u32> =
             (0..all.len() as u32).filter(|number| all[*number as usize].accesses() > 0).collect();
         counted.numbering.sort(session, &mut numbers);

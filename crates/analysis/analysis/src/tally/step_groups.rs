@@ -15,8 +15,8 @@ use trace_format::ExecutedFrame;
 use super::slot::slot;
 use crate::near_accesses::{NearAccess, NearAccesses, count_of, near_accesses};
 use crate::stack::{
-    BlockSteps, CallPlace, ContextId, InnermostFrame, RETURN_BYTES, Stacks, StepFollower, TakenStep,
-    ToldSteps,
+    BlockSteps, CallPlace, ContextId, InnermostFrame, RETURN_BYTES, RunningStack, Stacks, StepFollower,
+    TakenStep, ToldSteps,
 };
 use crate::{Count, Moment};
 
@@ -95,6 +95,8 @@ struct CountedGroup {
     again: Count,
     /// Where the lowest one was when nothing was known.
     last: u64,
+    /// Whether it is in the list of those that are pending.
+    is_pending: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +170,7 @@ pub(super) struct StepGroups {
     groups: Vec<StepGroup>,
     counted: Vec<CountedGroup>,
     stack: Option<StackPart>,
-    /// Those that were counted as they were known, and are added when all executions of a call are.
+    /// Those that were counted as they were known, which no sum has yet.
     pending: Vec<u32>,
     numbers: Vec<u32>,
     blocks: BlockSteps,
@@ -212,9 +214,18 @@ impl StepGroups {
         let mut follower = GroupFollower { groups: self, by, fs_base, sums };
         blocks.follow(stacks, at, executed, ToldSteps::InFrames, &mut follower);
         self.blocks = blocks;
-        for number in self.pending.drain(..) {
+    }
+
+    /// Whether something was counted that is in no sum yet.
+    pub(super) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Adds what no sum has yet.
+    pub(super) fn add_pending(&self, sums: &mut Sums) {
+        for &number in &self.pending {
             let number = number as usize;
-            self.counted[number].flush(&mut self.groups[number].times, sums);
+            self.counted[number].add(self.groups[number].times, sums);
         }
     }
 
@@ -232,8 +243,9 @@ impl StepGroups {
             Some(Some(groups)) => groups.clone(),
             _ => self.find(at.resolver, step),
         };
-        let memory = stacks.memory(at.thread);
-        let running = stacks.innermost(at.thread).and_then(|frame| self.running(by, at, frame));
+        let stack = stacks.running_stack(at.thread);
+        let memory = stack.map(|stack| stack.memory);
+        let running = stack.and_then(|stack| self.running(by, at, stack));
         for number in groups {
             let group = &mut self.groups[number as usize];
             let lowest = group.lowest.address(step.values, fs_base).0;
@@ -272,7 +284,10 @@ impl StepGroups {
                 }
             }
             if group.times > 0 && !was_counted {
-                self.pending.push(number);
+                let counted = &mut self.counted[number as usize];
+                if !std::mem::replace(&mut counted.is_pending, true) {
+                    self.pending.push(number);
+                }
             }
         }
     }
@@ -292,6 +307,7 @@ impl StepGroups {
                 numbers: Vec::new(),
                 again: Count::default(),
                 last: 0,
+                is_pending: false,
             });
         }
         let groups = begin..self.groups.len() as u32;
@@ -305,8 +321,9 @@ impl StepGroups {
         &mut self,
         by: &mut N,
         at: &mut Moment<'_>,
-        InnermostFrame { memory, slot, function }: InnermostFrame,
+        RunningStack { memory, frame }: RunningStack,
     ) -> Option<RunningFrame> {
+        let InnermostFrame { slot, function } = frame?;
         let returns = slot..slot.offset(RETURN_BYTES.into());
         let is_same = |part: &StackPart| {
             (part.thread, part.memory) == (at.thread, memory)
@@ -342,8 +359,8 @@ impl RunningFrame {
 }
 
 impl CountedGroup {
-    fn flush(&self, times: &mut u64, sums: &mut Sums) {
-        let times = std::mem::take(times);
+    /// Adds so many executions.
+    fn add(&self, times: u64, sums: &mut Sums) {
         if times > 0 {
             for (number, count) in &self.numbers {
                 *slot(&mut sums.counts, *number) += count.times(times);
@@ -362,7 +379,7 @@ impl CountedGroup {
     ) {
         let found = self.find(group, counting.by, at, place);
         if found.is_some() {
-            self.flush(&mut group.times, counting.sums);
+            self.add(std::mem::take(&mut group.times), counting.sums);
             self.numbers.clear();
             self.again = Count::default();
         }
@@ -407,7 +424,7 @@ impl CountedGroup {
         };
         let found = if is_known { None } else { self.find(group, counting.by, at, place) };
         if let Some(KnownPlace::Whole { number, .. }) = found {
-            self.flush(&mut group.times, counting.sums);
+            self.add(std::mem::take(&mut group.times), counting.sums);
             self.numbers = vec![(number, member.count)];
             group.place = found;
         } else if !is_known {
