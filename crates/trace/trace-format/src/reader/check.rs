@@ -1,6 +1,7 @@
 //! Verifies a whole trace: every checksum, and every invariant stated in docs/format.md.
 
 use std::fmt;
+use std::num::NonZero;
 
 use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync, ThreadId};
 
@@ -15,6 +16,7 @@ use crate::{
         self, CounterEntry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamEntry,
         VALUE_NONE, ValueEntry,
     },
+    in_order::in_order,
 };
 
 /// One thing that is wrong.
@@ -65,12 +67,34 @@ impl Report {
     }
 }
 
-/// What is carried from frame to frame of a stream.
-struct StreamCheck<'t> {
+/// Frames that are checked at a time at most, however many cores there are: each is decoded as a whole.
+const MOST_THREADS: usize = 4;
+
+/// Checks frames, one after the other.
+struct FrameCheck<'t> {
     trace: &'t Trace,
     names: NameReader,
-    cycle: u64,
-    index: Option<u64>,
+    bytes: Vec<u8>,
+    /// Of the present frame.
+    growth: Growth,
+}
+
+/// The first and the last of the figures that must not decrease in a stream, nothing where a frame has none: cycles, or the numbers
+/// of accesses.
+#[derive(Clone, Copy, Debug, Default)]
+struct Growth {
+    first: Option<u64>,
+    last: Option<u64>,
+}
+
+/// What was found in one frame.
+struct CheckedFrame {
+    /// Why it can't be read; the rest is nothing then.
+    read: Result<(), FrameError>,
+    has_other_counts: bool,
+    /// Whether its entries follow the rules.
+    entries: Result<(), FrameError>,
+    growth: Growth,
 }
 
 impl Trace {
@@ -111,46 +135,84 @@ impl Trace {
         damage: &mut Vec<Damage>,
         report: &mut Report,
     ) -> Result<(), Error> {
-        let mut walk =
-            StreamCheck { trace: self, names: NameReader::new(&self.inner), cycle: 0, index: None };
-        let mut bytes = Vec::new();
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let worker = || FrameCheck {
+            trace: self,
+            names: NameReader::new(&self.inner),
+            bytes: Vec::new(),
+            growth: Growth::default(),
+        };
         let number = stream.number;
-        for frame in &stream.frames {
+        let mut reached = None;
+        let take = |place: usize, checked: CheckedFrame| -> Result<(), Error> {
+            let frame = &stream.frames[place];
             let (offset, entries) = (frame.offset, frame.header.entries);
-            let file = &self.inner.file;
-            match stream.decode(file, &self.inner.encoders, frame, &mut bytes) {
+            match checked.read {
                 Ok(()) => {}
                 Err(FrameError::Damaged(what)) => {
                     let torn = Damage::Torn { offset, stream: number, entries };
                     if !damage.contains(&torn) {
                         damage.push(Damage::Frame { offset, stream: number, entries, what });
                     }
-                    continue;
+                    return Ok(());
                 }
                 Err(FrameError::Failed(error)) => return Err(error),
             }
             report.readable_frames += 1;
             report.readable_entries += entries;
-            let Some(kind) = stream.kind else { continue };
-            let counted = frame.header.counts;
-            let counts = counted.and_then(|_| AccessCounts::of(&stream.description.entry_type, &bytes));
-            if counts != counted {
-                let what = "its header counts other accesses than it has";
-                report.findings.push(Finding::Invariant { offset, stream: number, what });
+            let mut found = |what| report.findings.push(Finding::Invariant { offset, stream: number, what });
+            if checked.has_other_counts {
+                found("its header counts other accesses than it has");
             }
-            match walk.entries_of(kind, &bytes, &frame.header.bounds) {
-                Ok(()) => {}
+            if let Some(first) = checked.growth.first
+                && let Err(what) = follows(stream.kind, reached, first)
+            {
+                found(what);
+                return Ok(());
+            }
+            reached = checked.growth.last.or(reached);
+            match checked.entries {
+                Ok(()) => Ok(()),
                 Err(FrameError::Damaged(what)) => {
-                    report.findings.push(Finding::Invariant { offset, stream: number, what });
+                    found(what);
+                    Ok(())
                 }
-                Err(FrameError::Failed(error)) => return Err(error),
+                Err(FrameError::Failed(error)) => Err(error),
             }
-        }
-        Ok(())
+        };
+        let make = |check: &mut FrameCheck<'_>, place: usize| check.frame(stream, &stream.frames[place]);
+        in_order(stream.frames.len(), cores.min(MOST_THREADS), worker, make, take)
     }
 }
 
-impl StreamCheck<'_> {
+/// Whether a figure may come after another one in a stream of that kind.
+fn follows(kind: Option<StreamKind>, last: Option<u64>, next: u64) -> Result<(), &'static str> {
+    match (kind, last) {
+        (Some(StreamKind::Values), Some(last)) if next <= last => {
+            Err("the access indices of its values do not grow")
+        }
+        (_, Some(last)) if next < last => Err("its cycles decrease"),
+        _ => Ok(()),
+    }
+}
+
+impl FrameCheck<'_> {
+    fn frame(&mut self, stream: &Stream, frame: &FrameRef) -> CheckedFrame {
+        let inner = &self.trace.inner;
+        let mut bytes = std::mem::take(&mut self.bytes);
+        self.growth = Growth::default();
+        let read = stream.decode(&inner.file, &inner.encoders, frame, &mut bytes);
+        let (mut has_other_counts, mut entries) = (false, Ok(()));
+        if let (Ok(()), Some(kind)) = (&read, stream.kind) {
+            let counted = frame.header.counts;
+            let counts = counted.and_then(|_| AccessCounts::of(&stream.description.entry_type, &bytes));
+            has_other_counts = counts != counted;
+            entries = self.entries_of(kind, &bytes, &frame.header.bounds);
+        }
+        self.bytes = bytes;
+        CheckedFrame { read, has_other_counts, entries, growth: self.growth }
+    }
+
     fn entries_of(&mut self, kind: StreamKind, bytes: &[u8], bounds: &Bounds) -> Result<(), FrameError> {
         match kind {
             StreamKind::Accesses => self.cycles::<Access>(bytes, bounds, |entry| entry.cycle),
@@ -192,9 +254,7 @@ impl StreamCheck<'_> {
                 walk.name(entry.name)
             }),
             StreamKind::Values => self.each::<ValueEntry>(bytes, bounds, |walk, entry| {
-                if walk.index.replace(entry.index).is_some_and(|last| last >= entry.index) {
-                    return Err(FrameError::Damaged("the access indices of its values do not grow"));
-                }
+                walk.grow(StreamKind::Values, entry.index)?;
                 if entry.reference == VALUE_NONE && entry.len > 8 {
                     return Err(FrameError::Damaged("a value is longer than the bytes that it has"));
                 }
@@ -231,13 +291,16 @@ impl StreamCheck<'_> {
         bounds: &Bounds,
         cycle: impl Fn(&E) -> u64,
     ) -> Result<(), FrameError> {
-        self.each::<E>(bytes, bounds, |walk, entry| {
-            if cycle(entry) < walk.cycle {
-                return Err(FrameError::Damaged("its cycles decrease"));
-            }
-            walk.cycle = cycle(entry);
-            Ok(())
-        })
+        self.each::<E>(bytes, bounds, |walk, entry| walk.grow(E::KIND, cycle(entry)))
+    }
+
+    /// The next of the figures that must not decrease.
+    #[inline]
+    fn grow(&mut self, kind: StreamKind, next: u64) -> Result<(), FrameError> {
+        follows(Some(kind), self.growth.last, next).map_err(FrameError::Damaged)?;
+        self.growth.first.get_or_insert(next);
+        self.growth.last = Some(next);
+        Ok(())
     }
 
     fn each<E: StreamEntry>(
