@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 
 use crate::{
-    bench_answers, bench_findings, bench_load, bench_machine, bench_network, bench_probes, bench_record,
-    bench_store, bench_translate, bench_types, bench_watch, shell,
+    bench_answers, bench_findings, bench_load, bench_machine, bench_network, bench_probes, bench_query,
+    bench_record, bench_store, bench_translate, bench_types, bench_watch, shell,
 };
 
 /// Runs the benchmarks of one part.
@@ -13,6 +13,7 @@ pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
         "record" => bench_record::run(rest),
         "load" => bench_load::run(rest),
         "answers" => bench_answers::run(rest),
+        "query" => bench_query::run(rest),
         "types" => bench_types::run(rest),
         "findings" => bench_findings::run(rest),
         "translate" => bench_translate::run(rest),
@@ -28,7 +29,7 @@ pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
             of_crate("rtvm-alloc", rest)
         }
         other => bail!(
-            "nothing to measure under the name {other:?}: record, translate, load, answers, types, findings, machine, store, network, probes, watch, rtvm, rtvm-alloc"
+            "nothing to measure under the name {other:?}: record, translate, load, answers, query, types, findings, machine, store, network, probes, watch, rtvm, rtvm-alloc"
         ),
     }
 }

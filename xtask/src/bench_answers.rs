@@ -42,7 +42,7 @@ struct Recorded {
 pub(crate) struct Answers {
     pub(crate) memtap: String,
     dir: String,
-    rounds: usize,
+    pub(crate) rounds: usize,
 }
 
 /// Runs everything; `--rounds N` says how often.
@@ -74,16 +74,7 @@ impl Answers {
 
     /// Runs a command of memtap, or another program, without its output.
     pub(crate) fn cost(&self, line: &[&str]) -> Result<Cost> {
-        let once = || -> Result<Cost> {
-            let (before, start) = (children_seconds()?, Instant::now());
-            let mut command = Command::new(line[0]);
-            command.args(&line[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            if !command.status().with_context(|| format!("can't start {line:?}"))?.success() {
-                bail!("{line:?} fails");
-            }
-            Ok(Cost { cpu: children_seconds()? - before, wall: start.elapsed().as_secs_f64() })
-        };
-        let costs = (0..self.rounds).map(|_| once()).collect::<Result<Vec<_>>>()?;
+        let costs = (0..self.rounds).map(|_| cost_once(line)).collect::<Result<Vec<_>>>()?;
         let of = |what: fn(&Cost) -> f64| median(costs.iter().map(what).collect());
         Ok(Cost { cpu: of(|cost| cost.cpu), wall: of(|cost| cost.wall) })
     }
@@ -224,6 +215,17 @@ impl Answers {
         }
         Ok(())
     }
+}
+
+/// Runs a program once, without its output.
+pub(crate) fn cost_once(line: &[&str]) -> Result<Cost> {
+    let (before, start) = (children_seconds()?, Instant::now());
+    let mut command = Command::new(line[0]);
+    command.args(&line[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if !command.status().with_context(|| format!("can't start {line:?}"))?.success() {
+        bail!("{line:?} fails");
+    }
+    Ok(Cost { cpu: children_seconds()? - before, wall: start.elapsed().as_secs_f64() })
 }
 
 /// Processor time of all children that have ended, by the kernel's ticks of 10 ms.

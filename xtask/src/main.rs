@@ -12,6 +12,7 @@ mod bench_load;
 mod bench_machine;
 mod bench_network;
 mod bench_probes;
+mod bench_query;
 mod bench_record;
 mod bench_runs;
 mod bench_store;
@@ -47,6 +48,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   bench translate            what recording every access costs: programs, one access, start-up
   bench load                 several threads, many short processes, servers under load, while they are recorded
   bench answers              what answers cost: tables, an index, a long trace, and the first answer beside DHAT
+  bench query                what questions in SQL and from Python cost, beside DuckDB on a Parquet file of the same accesses
   bench findings [--only KIND[/CASE]] [--tools memtap,memcheck,asan] [--builds gcc-O1,...] [--memtap PATH] [--jobs N] [--record]
                              small programs whose errors are known, judged by memtap, memcheck and AddressSanitizer, in one table
   bench machine              one table: QEMU alone, with an empty plugin, and memtap, over a boot of Linux

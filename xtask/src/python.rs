@@ -12,7 +12,7 @@ fn environment() -> PathBuf {
 }
 
 /// A command of the environment.
-fn command(name: &str) -> Command {
+pub(crate) fn command(name: &str) -> Command {
     let mut command = shell::program(environment().join("bin").join(name));
     command.env("VIRTUAL_ENV", environment()).current_dir(shell::repository());
     command
@@ -45,12 +45,17 @@ pub(crate) fn prepare() -> Result<()> {
 
 /// Builds the package into the environment.
 pub(crate) fn build() -> Result<()> {
-    shell::run_command(command("maturin").args([
-        "develop",
-        "--quiet",
-        "--manifest-path",
-        "python/Cargo.toml",
-    ]))
+    develop(&[])
+}
+
+/// The same as it is released.
+pub(crate) fn build_release() -> Result<()> {
+    develop(&["--release"])
+}
+
+fn develop(options: &[&str]) -> Result<()> {
+    let words = ["develop", "--quiet", "--manifest-path", "python/Cargo.toml"];
+    shell::run_command(command("maturin").args(words).args(options))
 }
 
 /// Runs its tests, with the command that was built last.
