@@ -178,7 +178,7 @@ fn answers_about_executions_and_about_accesses_are_the_same() {
                 ["1", "3"].map(|jobs| recording.trace.ask("report", &[options, &["--jobs", jobs]].concat()));
             assert_eq!(alone.out(), divided.out(), "report {options:?} of {:?}", program.command_line());
         }
-        for command in ["errors", "layout"] {
+        for command in ["errors", "layout", "lines", "cache"] {
             let [alone, divided] =
                 ["1", "3"].map(|jobs| recording.trace.ask(command, &["--json", "--jobs", jobs]));
             assert_eq!(alone.out(), divided.out(), "{command} of {:?}", program.command_line());

@@ -5,12 +5,14 @@ use rustc_hash::FxHashMap;
 use symbols::Resolver;
 use trace_format::Filter;
 
+use super::shape::LineShare;
 use super::{CacheModel, CacheSetup, CacheTotals, MissedLevels};
 use crate::block_lines::line_accesses;
 use crate::lines::TouchedLines;
+use crate::replay::SliceWorker;
 use crate::stack::SiteStyle;
 use crate::stack::{CallPlace, StackNames, Stacks};
-use crate::tally::{Grouper, Numbering};
+use crate::tally::{Grouper, Numbering, slot};
 use crate::{AccessRow, By, Error, Moment, Session, Tool};
 
 /// Misses of each level: by accesses that read, and by those that only write.
@@ -98,11 +100,25 @@ enum MissKeys {
     },
 }
 
+/// What an access missed of one share, where it is to lines of several.
+#[derive(Clone, Copy, Debug)]
+struct PartlyMissed {
+    /// Which access.
+    told: u64,
+    number: u32,
+    reads: bool,
+    missed: MissedLevels,
+}
+
 /// Counts misses in a replay.
 #[derive(Debug)]
 pub struct CacheMisses {
+    setup: CacheSetup,
     model: CacheModel,
     line_shift: u32,
+    /// The lines that it counts.
+    share: LineShare,
+    partly_missed: Vec<PartlyMissed>,
     touched: TouchedLines,
     /// The core of each thread that runs, and cores of threads that have ended.
     core_of: Vec<Option<usize>>,
@@ -135,9 +151,16 @@ impl CacheMisses {
                 stacks: Box::new(Stacks::new(session)),
             },
         };
-        Ok(Self {
+        Ok(Self::of(setup, keys, touched))
+    }
+
+    fn of(setup: CacheSetup, keys: MissKeys, touched: TouchedLines) -> Self {
+        Self {
+            setup,
             model: CacheModel::new(setup),
             line_shift: setup.l1.line_bytes.trailing_zeros(),
+            share: LineShare::ALL,
+            partly_missed: Vec::new(),
             touched,
             core_of: Vec::new(),
             idle: Vec::new(),
@@ -147,15 +170,50 @@ impl CacheMisses {
             loads: 0,
             stores: 0,
             missing: 0,
-        })
+        }
     }
 
-    /// Replays all of a session; gives the resolvers as they are at the end.
+    /// Replays all of a session, on several cores where sets have nothing to do with each other; gives the resolvers as they are at
+    /// the end.
     ///
     /// # Errors
     /// Where the trace can't be read.
     pub fn replay(&mut self, session: &Session) -> Result<Vec<Resolver>, Error> {
-        session.replay(&Filter::default(), None, self)
+        let shares = self.setup.shares(session.workers());
+        let by = match &self.keys {
+            MissKeys::Numbered(by, Numbering::Variable) if shares.len() > 1 => *by,
+            _ => return session.replay(&Filter::default(), None, self),
+        };
+        let of_share = |share| {
+            let keys = MissKeys::Numbered(by, Numbering::Variable);
+            Self { share, ..Self::of(self.setup, keys, self.touched.clone()) }
+        };
+        let (resolvers, workers) = session.replay_shared(shares.into_iter().map(of_share).collect())?;
+        self.join(workers);
+        Ok(resolvers)
+    }
+
+    /// Adds what several counted, each of which was told everything.
+    fn join(&mut self, workers: Vec<Self>) {
+        let mut partly_missed = Vec::new();
+        for (index, worker) in workers.into_iter().enumerate() {
+            if index == 0 {
+                (self.loads, self.stores, self.missing) = (worker.loads, worker.stores, worker.missing);
+            }
+            for (number, misses) in worker.counts.iter().enumerate() {
+                *slot(&mut self.counts, number as u32) += *misses;
+            }
+            self.total += worker.total;
+            self.model.add_totals(worker.model.totals());
+            partly_missed.extend(worker.partly_missed);
+        }
+        // An access misses once, however many of its lines are missing.
+        partly_missed.sort_unstable_by_key(|partly| partly.told);
+        for parts in partly_missed.chunk_by(|one, other| one.told == other.told) {
+            let mut missed = MissedLevels::default();
+            parts.iter().for_each(|part| missed |= part.missed);
+            self.count(parts[0].number, missed, parts[0].reads);
+        }
     }
 
     /// All misses.
@@ -176,15 +234,16 @@ impl CacheMisses {
     /// The rows, most misses of the first level first, then by name.
     pub fn rows(&self, session: &Session, resolvers: &[Resolver]) -> Vec<MissRow> {
         let mut rows: Vec<MissRow> = Vec::new();
-        let missed = self.counts.iter().enumerate().filter(|(_, misses)| misses.l1() > 0);
+        let mut missed: Vec<u32> =
+            (0..self.counts.len() as u32).filter(|number| self.counts[*number as usize].l1() > 0).collect();
         match &self.keys {
             MissKeys::Numbered(by, numbering) => {
                 let mut grouper = Grouper::new(*by, session, numbering, resolvers, SiteStyle::default());
                 let mut sums: Vec<LevelMisses> = Vec::new();
-                for (number, misses) in missed {
-                    if let Some(row) = grouper.row(number as u32) {
-                        sums.resize(sums.len().max(row + 1), LevelMisses::default());
-                        sums[row] += *misses;
+                numbering.sort(session, &mut missed);
+                for number in missed {
+                    if let Some(row) = grouper.row(number) {
+                        *slot(&mut sums, row as u32) += self.counts[number as usize];
                     }
                 }
                 let named = grouper.into_rows().into_iter().zip(sums);
@@ -193,9 +252,9 @@ impl CacheMisses {
             MissKeys::Places { places, stacks, .. } => {
                 let namer = StackNames::new(session.names(), stacks.contexts());
                 let mut sums: FxHashMap<Vec<String>, LevelMisses> = FxHashMap::default();
-                for (number, misses) in missed {
+                for number in missed.into_iter().map(|number| number as usize) {
                     let stack = namer.stack(places[number]).into_iter().map(|f| f.function.to_string());
-                    *sums.entry(stack.collect()).or_default() += *misses;
+                    *sums.entry(stack.collect()).or_default() += self.counts[number];
                 }
                 rows.extend(sums.into_iter().map(|(stack, misses)| {
                     let name = stack.iter().rev().map(String::as_str).collect::<Vec<_>>().join(" < ");
@@ -216,27 +275,34 @@ impl CacheMisses {
         *self.core_of[index].get_or_insert_with(|| idle.pop().unwrap_or_else(|| model.add_core()))
     }
 
+    /// The first and the last line of an access.
     #[inline]
-    fn asks(&mut self, core: usize, process: ProcessId, access: &Access) -> MissedLevels {
-        let first = access.addr.0 >> self.line_shift;
-        let last = access.addr.0.saturating_add(u64::from(access.size).max(1) - 1) >> self.line_shift;
+    fn lines(&self, access: &Access) -> (u64, u64) {
+        let last = access.addr.0.saturating_add(u64::from(access.size).max(1) - 1);
+        (access.addr.0 >> self.line_shift, last >> self.line_shift)
+    }
+
+    #[inline]
+    fn asks(
+        &mut self,
+        core: usize,
+        process: ProcessId,
+        (first, last): (u64, u64),
+        writes: bool,
+    ) -> MissedLevels {
         let mut missed = MissedLevels::default();
-        for line in first..=last {
+        for line in (first..=last).filter(|line| self.share.has(*line)) {
             // The kernel gives processes the addresses below 2^47; what a line of another process is told by is above.
             let key = line ^ u64::from(process.0) << 42;
             let is_shared = !self.touched.is_empty()
                 && self.touched.has_any(process, VirtAddr(line << self.line_shift), 1 << self.line_shift);
-            missed |= self.model.access(core, key, access.kind.writes(), is_shared);
+            missed |= self.model.access(core, key, writes, is_shared);
         }
         missed
     }
 
     fn count(&mut self, number: u32, missed: MissedLevels, reads: bool) {
-        let index = number as usize;
-        if index >= self.counts.len() {
-            self.counts.resize(index + 1, LevelMisses::default());
-        }
-        self.counts[index].add(missed, reads);
+        slot(&mut self.counts, number).add(missed, reads);
         self.total.add(missed, reads);
     }
 
@@ -244,7 +310,8 @@ impl CacheMisses {
         let reads = access.kind.reads();
         self.loads += u64::from(reads);
         self.stores += u64::from(!reads);
-        let missed = self.asks(core, at.process, access);
+        let lines = self.lines(access);
+        let missed = self.asks(core, at.process, lines, access.kind.writes());
         let number = match &mut self.keys {
             MissKeys::Numbered(_, numbering) if numbering.follows() => {
                 let number = numbering.number(at, access);
@@ -266,7 +333,12 @@ impl CacheMisses {
                 })
             }
         };
-        self.count(number, missed, reads);
+        if self.share.has_no_bound_between(lines.0, lines.1) {
+            self.count(number, missed, reads);
+        } else {
+            let told = self.loads + self.stores;
+            self.partly_missed.push(PartlyMissed { told, number, reads, missed });
+        }
     }
 
     /// A block operation is the accesses of its lines.
@@ -278,6 +350,8 @@ impl CacheMisses {
         }
     }
 }
+
+impl SliceWorker for CacheMisses {}
 
 impl Tool for CacheMisses {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {

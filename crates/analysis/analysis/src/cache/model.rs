@@ -115,6 +115,24 @@ impl CacheModel {
         self.totals
     }
 
+    /// Adds what happened in others.
+    pub(super) fn add_totals(&mut self, other: CacheTotals) {
+        let CacheTotals {
+            l1_write_backs,
+            memory_writes,
+            invalidations,
+            transfers,
+            prefetched,
+            prefetched_used,
+        } = other;
+        self.totals.l1_write_backs += l1_write_backs;
+        self.totals.memory_writes += memory_writes;
+        self.totals.invalidations += invalidations;
+        self.totals.transfers += transfers;
+        self.totals.prefetched += prefetched;
+        self.totals.prefetched_used += prefetched_used;
+    }
+
     /// One core more; gives its number.
     pub fn add_core(&mut self) -> usize {
         let CacheSetup { l1, l2, replacement, prefetch, .. } = self.setup;
@@ -281,6 +299,8 @@ impl CacheModel {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::cache::{CacheShape, Replacement};
 
@@ -354,5 +374,38 @@ mod tests {
         assert!(missed[3..].iter().all(|missed| missed == "1"), "{missed:?}");
         let CacheTotals { prefetched, prefetched_used, .. } = model.totals();
         assert_eq!((prefetched, prefetched_used), (15, 13));
+    }
+
+    proptest! {
+        /// What the sets of one share do, others have nothing to do with.
+        #[test]
+        fn shares_miss_what_the_whole_misses(
+            accesses in prop::collection::vec((0..3_usize, 0..200_u64, any::<bool>()), 1..2000),
+            replacement in prop_oneof![Just(Replacement::Lru), Just(Replacement::PseudoLru)],
+            most in 2..9_usize,
+        ) {
+            let level = |sets: u64, ways: u32| CacheShape { bytes: sets * u64::from(ways) * 64, ways, line_bytes: 64 };
+            let (l1, l2, ll) = (level(4, 2), Some(level(8, 3)), Some(level(12, 4)));
+            let setup = CacheSetup { l1, l2, ll, replacement, prefetch: false };
+            let new = || {
+                let mut model = CacheModel::new(setup);
+                (0..3).for_each(|_| _ = model.add_core());
+                model
+            };
+            let mut whole = new();
+            let mut shares: Vec<_> = setup.shares(most).into_iter().map(|share| (share, new())).collect();
+            prop_assert_eq!(shares.len(), if most < 4 { 2 } else { 4 });
+            for (core, line, writes) in accesses {
+                let is_shared = line % 3 == 0;
+                let (_, share) = shares.iter_mut().find(|(share, _)| share.has(line)).unwrap();
+                prop_assert_eq!(
+                    share.access(core, line, writes, is_shared),
+                    whole.access(core, line, writes, is_shared)
+                );
+            }
+            let mut sum = new();
+            shares.iter().for_each(|(_, share)| sum.add_totals(share.totals()));
+            prop_assert_eq!(sum.totals(), whole.totals());
+        }
     }
 }

@@ -144,7 +144,44 @@ pub struct CacheSetup {
     pub prefetch: bool,
 }
 
+/// Lines by some bits of their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LineShare {
+    shift: u32,
+    mask: u64,
+    number: u64,
+}
+
+impl LineShare {
+    /// All lines.
+    pub(super) const ALL: Self = Self { shift: 0, mask: 0, number: 0 };
+
+    #[inline]
+    pub(super) fn has(self, line: u64) -> bool {
+        line >> self.shift & self.mask == self.number
+    }
+
+    /// Whether both are in one share, whichever it is.
+    #[inline]
+    pub(super) fn has_no_bound_between(self, first: u64, last: u64) -> bool {
+        first >> self.shift & self.mask == last >> self.shift & self.mask
+    }
+}
+
 impl CacheSetup {
+    /// Shares of all lines that have no set of any level in common, as many as are asked for or less.
+    pub(super) fn shares(&self, most: usize) -> Vec<LineShare> {
+        let levels = [Some(self.l1), self.l2, self.ll].into_iter().flatten();
+        // What these bits of a line's number are, its set tells.
+        let bits = levels.map(|level| level.sets().trailing_zeros()).min().unwrap_or(0);
+        // Who goes at random, or is fetched ahead, other sets have to do with.
+        let is_by_set = self.replacement != Replacement::Random && !self.prefetch;
+        let share_bits = if is_by_set { most.max(1).ilog2().min(bits) } else { 0 };
+        // The highest ones: most accesses to two lines are then to one share.
+        let (shift, mask) = (bits - share_bits, (1 << share_bits) - 1);
+        (0..=mask).map(|number| LineShare { shift, mask, number }).collect()
+    }
+
     /// Refuses levels whose lines differ.
     ///
     /// # Errors
@@ -193,5 +230,33 @@ mod tests {
         let setup = CacheSetup { l1, l2: None, ll, replacement: Replacement::Lru, prefetch: false };
         assert_eq!(setup.check(), Err(ShapeError::Lines(64, 128)));
         assert_eq!(setup.l1.to_string(), "32k,8,64");
+    }
+
+    #[test]
+    fn shares_have_no_set_in_common() {
+        let setup = |levels: [&str; 3]| {
+            let [l1, l2, ll] = levels.map(|text| text.parse::<CacheShape>().unwrap());
+            CacheSetup { l1, l2: Some(l2), ll: Some(ll), replacement: Replacement::Lru, prefetch: false }
+        };
+        let usual = setup(["48k,12,64", "2M,16,64", "105MiB,15,64"]);
+        let counts = |setup: CacheSetup| [1, 2, 3, 4, 1000].map(|most| setup.shares(most).len());
+        assert_eq!(counts(usual), [1, 2, 2, 4, 64]);
+        // Three sets, and one set.
+        assert_eq!(counts(setup(["48k,12,64", "384,2,64", "105MiB,15,64"])), [1; 5]);
+        assert_eq!(counts(setup(["48k,12,64", "2M,16,64", "1k,16,64"])), [1; 5]);
+        assert_eq!(counts(CacheSetup { prefetch: true, ..usual }), [1; 5]);
+        assert_eq!(counts(CacheSetup { replacement: Replacement::Random, ..usual }), [1; 5]);
+        let levels = [Some(usual.l1), usual.l2, usual.ll].into_iter().flatten();
+        for (level, share) in
+            levels.flat_map(|level| usual.shares(4).into_iter().map(move |share| (level, share)))
+        {
+            let lines = |is_in: bool| (0..1 << 20).filter(move |line| share.has(*line) == is_in);
+            let sets = |is_in| {
+                lines(is_in).map(|line| line % level.sets()).collect::<std::collections::BTreeSet<u64>>()
+            };
+            assert!(sets(true).is_disjoint(&sets(false)), "{level:?} {share:?}");
+        }
+        let two = usual.shares(2)[0];
+        assert!(two.has_no_bound_between(30, 31) && !two.has_no_bound_between(31, 32));
     }
 }

@@ -14,7 +14,6 @@ use trace_format::{ExecutedFrame, Filter};
 
 use super::votes::{BlockTypes, MOST_CANDIDATES, PlacedType, TypeVote, VotedBlock, VotedVariable};
 use crate::replay::{SliceMarks, SliceWorker};
-use crate::stack::Stacks;
 use crate::typing::KnownAllocation;
 use crate::{Error, Moment, Session, Tool};
 
@@ -63,10 +62,6 @@ impl Tool for VotesWorker {
 }
 
 impl SliceWorker for VotesWorker {
-    fn stacks(&mut self) -> Vec<&mut Stacks> {
-        Vec::new()
-    }
-
     fn end_slice(&mut self, number: usize) {
         self.types.end_slice(number, self.votes.types.count());
         self.blocks.end_slice(number, self.votes.blocks.len());

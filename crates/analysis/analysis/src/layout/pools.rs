@@ -10,7 +10,6 @@ use super::fields::{fields_of, open_end};
 use super::parts::{PartWay, is_in_array, part_at, part_behind, share_head};
 use super::votes::{BlockTypes, MOST_OBJECT_BYTES};
 use crate::replay::SliceWorker;
-use crate::stack::Stacks;
 use crate::typing::{CodeTypes, KnownType};
 use crate::{Error, Moment, Session, Tool};
 
@@ -234,13 +233,7 @@ impl<'a> PoolReplay<'a> {
     }
 }
 
-impl SliceWorker for PoolReplay<'_> {
-    fn stacks(&mut self) -> Vec<&mut Stacks> {
-        Vec::new()
-    }
-
-    fn end_slice(&mut self, _: usize) {}
-}
+impl SliceWorker for PoolReplay<'_> {}
 
 impl Tool for PoolReplay<'_> {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {

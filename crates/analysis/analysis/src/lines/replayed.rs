@@ -6,12 +6,14 @@ use std::sync::Arc;
 use memref::{Access, AccessKind, BlockOp, Event, ProcessId, RegionKind, SyncKind, ThreadId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{CodeId, VariableId};
+use trace_format::Filter;
 
 use super::state::{LineHolder, LineState, Touch};
 use super::stretch::Marks;
 use super::{LINE_BYTES, LineGroup, TouchedLines, bits_of, group};
 use crate::block_lines::line_accesses;
 use crate::layout::HeapTypes;
+use crate::replay::SliceWorker;
 use crate::variable_name::variable_name;
 use crate::{Count, Error, Moment, Session, Tool};
 
@@ -54,10 +56,21 @@ pub(super) struct LinePlace {
     pub(super) line: u64,
 }
 
+/// When a line was touched first: the accesses that had been told, and of the lines of one access which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FirstTouch {
+    told: u64,
+    line: u64,
+}
+
 /// Follows the lines that threads share.
 #[derive(Debug)]
 pub struct LineUses {
     touched: TouchedLines,
+    /// Accesses so far, also those to other lines.
+    told: u64,
+    /// Of each line.
+    first_touches: Vec<FirstTouch>,
     types: Option<Arc<HeapTypes>>,
     line_of: FxHashMap<LinePlace, u32>,
     pub(super) places: Vec<LinePlace>,
@@ -79,6 +92,8 @@ impl LineUses {
     pub fn new(touched: TouchedLines) -> Self {
         Self {
             touched,
+            told: 0,
+            first_touches: Vec::new(),
             types: None,
             line_of: FxHashMap::default(),
             places: Vec::new(),
@@ -99,6 +114,55 @@ impl LineUses {
         Self { types: Some(types), ..self }
     }
 
+    /// Replays all of a session, on several cores where there are some: lines have nothing to do with each other.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn replay(mut self, session: &Session) -> Result<Self, Error> {
+        let count = session.workers();
+        if count < 2 {
+            session.replay(&Filter::default(), None, &mut self)?;
+            return Ok(self);
+        }
+        let of_share = |touched| Self { types: self.types.clone(), ..Self::new(touched) };
+        let workers = self.touched.shares(count).into_iter().map(of_share).collect();
+        let (_, workers) = session.replay_shared(workers)?;
+        Ok(Self::joined(workers))
+    }
+
+    /// All that several followed, each of which was told everything, in the order in which one would have met it.
+    fn joined(workers: Vec<Self>) -> Self {
+        let mut order = Vec::new();
+        for (worker, uses) in workers.iter().enumerate() {
+            let touches = uses.first_touches.iter().zip(0..);
+            order.extend(touches.map(|(touch, line)| (*touch, worker, line)));
+        }
+        order.sort_unstable();
+        let mut number_of: Vec<Vec<u32>> = workers.iter().map(|uses| vec![0; uses.lines.len()]).collect();
+        for (number, (_, worker, line)) in (0..).zip(&order) {
+            number_of[*worker][*line as usize] = number;
+        }
+        let mut all = Self::new(TouchedLines::default());
+        let mut lines: Vec<Option<(LinePlace, LineState)>> = order.iter().map(|_| None).collect();
+        for (worker, (uses, number_of)) in workers.into_iter().zip(number_of).enumerate() {
+            let names = all.names.len() as u32;
+            all.names.extend(uses.names);
+            for (of_line, number) in uses.places.into_iter().zip(uses.lines).zip(&number_of) {
+                lines[*number as usize] = Some(of_line);
+            }
+            let here = |part: PartUse| {
+                let key = PartKey { line: number_of[part.key.line as usize], ..part.key };
+                PartUse { key, name: part.name + names, ..part }
+            };
+            all.parts.extend(uses.parts.into_iter().map(here));
+            if worker == 0 {
+                (all.marks, all.missing) = (uses.marks, uses.missing);
+            }
+        }
+        (all.places, all.lines) = lines.into_iter().flatten().unzip();
+        all
+    }
+
     /// What is shared, most changes of owner first. To be asked after the replay.
     pub fn groups(self, session: &Session) -> Vec<LineGroup> {
         group::groups(self, session)
@@ -106,6 +170,7 @@ impl LineUses {
 
     #[inline]
     fn access(&mut self, at: &mut Moment<'_>, access: &Access) {
+        self.told += 1;
         let end = access.addr.0.saturating_add(access.size.into());
         let mut addr = access.addr.0;
         while addr < end {
@@ -122,11 +187,11 @@ impl LineUses {
     fn touch(&mut self, at: &mut Moment<'_>, access: &Access, bytes: Range<VirtAddr>) {
         let addr = bytes.start;
         let place = LinePlace { process: at.process, line: addr.0 / LINE_BYTES };
-        let lines = &mut self.lines;
-        let places = &mut self.places;
+        let Self { lines, places, first_touches, told, .. } = self;
         let line = *self.line_of.entry(place).or_insert_with(|| {
             lines.push(LineState::default());
             places.push(place);
+            first_touches.push(FirstTouch { told: *told, line: place.line });
             lines.len() as u32 - 1
         });
         let key = PartKey {
@@ -191,6 +256,8 @@ impl LineUses {
         }
     }
 }
+
+impl SliceWorker for LineUses {}
 
 impl Tool for LineUses {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {

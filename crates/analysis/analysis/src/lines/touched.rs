@@ -102,7 +102,7 @@ impl ThreadPages {
 }
 
 /// Lines that several threads of a process touch, and at least one writes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct TouchedLines {
     shared: FxHashMap<(ProcessId, u64), u64>,
     quick: Vec<(ProcessId, u64, u64)>,
@@ -128,6 +128,22 @@ impl TouchedLines {
             }
         }
         Ok(all)
+    }
+
+    /// Several shares, each line in one of them; neighbours are in different ones.
+    pub(super) fn shares(&self, count: usize) -> Vec<Self> {
+        let mask = |share: usize, page: u64| {
+            let is_in_share = |line: &u64| (page * PAGE_LINES + line) % count as u64 == share as u64;
+            (0..PAGE_LINES).filter(is_in_share).fold(0, |mask, line| mask | 1 << line)
+        };
+        let share = |share: usize| {
+            let own = |(&(process, page), &lines): (&(ProcessId, u64), &u64)| {
+                let own = lines & mask(share, page);
+                (own != 0).then_some(((process, page), own))
+            };
+            Self { shared: self.shared.iter().filter_map(own).collect(), quick: Vec::new() }
+        };
+        (0..count).map(share).collect()
     }
 
     /// Whether there are none.
@@ -225,5 +241,20 @@ mod tests {
         folded.add(&thread);
         // Of 0x1080 and 0x10c0, the second is the writer's alone.
         assert_eq!(folded.pages[&1].twice & folded.pages[&1].written, 0b100);
+    }
+
+    #[test]
+    fn each_line_is_in_one_share() {
+        let process = ProcessId(3);
+        let all = [(0x7f12, u64::MAX), (5, 0b1011), (6, 1 << 63)];
+        let shared = all.map(|(page, lines)| ((process, page), lines)).into_iter().collect();
+        let mut whole = TouchedLines { shared, quick: Vec::new() };
+        for count in 1..=5 {
+            let mut shares = whole.shares(count);
+            for line in all.iter().flat_map(|(page, _)| page * PAGE_LINES..(page + 1) * PAGE_LINES) {
+                let of = shares.iter_mut().filter_map(|share| share.has(process, line).then_some(())).count();
+                assert_eq!(of, usize::from(whole.has(process, line)), "{line} of {count}");
+            }
+        }
     }
 }

@@ -5,6 +5,9 @@
 //! each worker has resolvers of its own and applies all changes to them. Which frames are on a thread's stack changes
 //! with calls and returns: the reader follows them through the whole trace, which costs a third of counting or less,
 //! and a worker starts with a copy. Thus a worker may receive slices that are far apart, but always in order.
+//!
+//! Where what one access means depends on all others before it, but only on those nearby in memory, each
+//! worker receives all slices and counts its *share* of the addresses ([`Session::replay_shared`]).
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -16,7 +19,7 @@ use symbols::Resolver;
 use trace_format::{ExecutedFrame, Filter, KindSet, Shard};
 
 use super::processes::Processes;
-use super::{Moment, Tool};
+use super::{Moment, Tool, told_parts};
 use crate::stack::{CreatedStacks, Stacks, StacksOfThread};
 use crate::thread_events::accesses_of;
 use crate::{Error, Session};
@@ -35,10 +38,14 @@ const WAITING: usize = 3;
 /// Counts slices of a replay.
 pub(crate) trait SliceWorker: Tool + Send {
     /// All stacks that it follows.
-    fn stacks(&mut self) -> Vec<&mut Stacks>;
+    fn stacks(&mut self) -> Vec<&mut Stacks> {
+        Vec::new()
+    }
 
     /// A slice was told.
-    fn end_slice(&mut self, number: usize);
+    fn end_slice(&mut self, number: usize) {
+        let _ = number;
+    }
 }
 
 /// Which slices a worker counted, and how many things it knew after each: so things are numbered in the order in which they were met.
@@ -107,7 +114,10 @@ struct Slice {
 struct Divider<'s> {
     /// They are the same, but several may be asked at the end.
     stacks: Vec<&'s mut Stacks>,
-    slices: SyncSender<Slice>,
+    /// To whom each slice goes.
+    slices: Vec<SyncSender<Arc<Slice>>>,
+    /// Whether order marks are told, too.
+    tells_marks: bool,
     slice: Slice,
     accesses: u64,
     /// From so many on a slice ends with a frame.
@@ -139,8 +149,11 @@ impl Divider<'_> {
         self.accesses = 0;
         self.threads.clear();
         let next = Slice { number: self.slice.number + 1, begun: self.begun.clone(), all: Vec::new() };
-        // Where nobody takes it any more a worker has panicked, which is told when it is waited for.
-        let _ = self.slices.send(std::mem::replace(&mut self.slice, next));
+        let slice = Arc::new(std::mem::replace(&mut self.slice, next));
+        for slices in &self.slices {
+            // Where nobody takes it any more a worker has panicked, which is told when it is waited for.
+            let _ = slices.send(slice.clone());
+        }
     }
 }
 
@@ -176,7 +189,7 @@ impl Tool for Divider<'_> {
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
-        if let Event::Order(_) = event {
+        if matches!(event, Event::Order(_)) && !self.tells_marks {
             // What is told next has it. Threads that spin have millions.
             return Ok(());
         }
@@ -206,15 +219,16 @@ struct Working<W> {
     processes: Processes,
     /// Processes that began and that it was told of, also those in slices of others.
     begun: usize,
+    expanded: Vec<Access>,
 }
 
 impl<W: SliceWorker> Working<W> {
-    fn slice(&mut self, slice: Slice) -> Result<(), Error> {
+    fn slice(&mut self, slice: &Slice) -> Result<(), Error> {
         for &(process, order) in slice.begun.iter().skip(self.begun) {
             self.processes.enter(process, order, &mut self.worker);
         }
         self.begun = slice.begun.len();
-        for ToldOf { process, thread, order, told } in slice.all {
+        for &ToldOf { process, thread, order, ref told } in &slice.all {
             if let Told::Process = told {
                 self.processes.enter(process, order, &mut self.worker);
                 continue;
@@ -233,21 +247,30 @@ impl<W: SliceWorker> Working<W> {
                         stacks.set_created(created.clone());
                     }
                 }
-                Told::Accesses(accesses) => self.worker.accesses(&mut at, &accesses)?,
-                Told::Executions(frame, part) => self.worker.executions(&mut at, &frame, part)?,
-                Told::Event(event) => self.worker.event(&mut at, &event)?,
+                Told::Accesses(accesses) => self.worker.accesses(&mut at, accesses)?,
+                Told::Executions(frame, part) if self.worker.takes_executions() => {
+                    self.worker.executions(&mut at, frame, part.clone())?;
+                }
+                Told::Executions(frame, part) => {
+                    for part in told_parts(part.clone()) {
+                        self.expanded.clear();
+                        frame.expand_part(part, &mut self.expanded);
+                        self.worker.accesses(&mut at, &self.expanded)?;
+                    }
+                }
+                Told::Event(event) => self.worker.event(&mut at, event)?,
             }
         }
         self.worker.end_slice(slice.number);
         Ok(())
     }
 
-    fn run(mut self, slices: &Mutex<Receiver<Slice>>) -> Result<W, Error> {
+    fn run(mut self, slices: &Mutex<Receiver<Arc<Slice>>>) -> Result<W, Error> {
         let next = || slices.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let mut result = Ok(());
         while let Ok(slice) = next() {
             if result.is_ok() {
-                result = self.slice(slice);
+                result = self.slice(&slice);
             }
         }
         result.map(|()| self.worker)
@@ -255,8 +278,8 @@ impl<W: SliceWorker> Working<W> {
 }
 
 impl Session {
-    /// Replays everything, and has it counted by workers. `stacks` are followed from beginning to end. Returns the resolvers as they are
-    /// at the end, and the workers.
+    /// Replays everything, and has it counted by workers, each some slices. `stacks` are followed from beginning to end. Returns the
+    /// resolvers as they are at the end, and the workers.
     ///
     /// # Errors
     /// Where the trace can't be read, or a worker fails.
@@ -265,23 +288,51 @@ impl Session {
         workers: Vec<W>,
         stacks: Vec<&mut Stacks>,
     ) -> Result<(Vec<Resolver>, Vec<W>), Error> {
-        let changes = self.changes()?;
-        let most = (self.accesses() / (workers.len() as u64 * SLICES_OF_EACH)).clamp(1, SLICE_ACCESSES);
         let (sender, slices) = sync_channel(WAITING);
         let slices = Mutex::new(slices);
+        self.replay_slices(workers.into_iter().map(|worker| (worker, &slices)), vec![sender], stacks, false)
+    }
+
+    /// Replays everything, and has it counted by workers that are all told everything, order marks as well. Returns the resolvers as
+    /// they are at the end, and the workers.
+    ///
+    /// # Errors
+    /// Where the trace can't be read, or a worker fails.
+    pub(crate) fn replay_shared<W: SliceWorker>(
+        &self,
+        workers: Vec<W>,
+    ) -> Result<(Vec<Resolver>, Vec<W>), Error> {
+        let channel = |_: &W| {
+            let (sender, slices) = sync_channel(WAITING);
+            (sender, Mutex::new(slices))
+        };
+        let (senders, slices): (Vec<_>, Vec<_>) = workers.iter().map(channel).unzip();
+        self.replay_slices(workers.into_iter().zip(&slices), senders, Vec::new(), true)
+    }
+
+    /// Replays everything to workers, each of which takes slices from a channel.
+    fn replay_slices<'c, W: SliceWorker>(
+        &self,
+        workers: impl ExactSizeIterator<Item = (W, &'c Mutex<Receiver<Arc<Slice>>>)>,
+        slices: Vec<SyncSender<Arc<Slice>>>,
+        stacks: Vec<&mut Stacks>,
+        tells_marks: bool,
+    ) -> Result<(Vec<Resolver>, Vec<W>), Error> {
+        let changes = self.changes()?;
+        let most = (self.accesses() / (workers.len() as u64 * SLICES_OF_EACH)).clamp(1, SLICE_ACCESSES);
         std::thread::scope(|scope| {
-            let start = |worker| {
+            let start = |(worker, slices): (W, &'c Mutex<Receiver<Arc<Slice>>>)| {
                 let processes = Processes::new(self, changes.clone());
-                let working = Working { worker, processes, begun: 0 };
+                let working = Working { worker, processes, begun: 0, expanded: Vec::new() };
                 let thread = std::thread::Builder::new().name("memtap-count".to_owned());
-                let slices = &slices;
                 thread.spawn_scoped(scope, move || working.run(slices)).map_err(Error::Thread)
             };
-            // Those that were started end where the sender does.
-            let running = workers.into_iter().map(start).collect::<Result<Vec<_>, Error>>()?;
+            // Those that were started end where the senders do.
+            let running = workers.map(start).collect::<Result<Vec<_>, Error>>()?;
             let mut divider = Divider {
                 stacks,
-                slices: sender,
+                slices,
+                tells_marks,
                 slice: Slice::default(),
                 accesses: 0,
                 most,

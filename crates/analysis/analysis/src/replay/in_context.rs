@@ -12,14 +12,12 @@ use symbols::{HeapChange, Resolver};
 use trace_format::{ExecutedFrame, Filter, KindSet, Shard};
 
 use super::processes::Processes;
-use super::{Moment, Tool};
+use super::{Moment, Tool, told_parts};
 use crate::stack::{CallPlace, ContextId, Stacks, StepFollower, TakenStep};
 use crate::{Error, Session};
 
 /// Accesses that are passed on together.
 const PASSED_ACCESSES: usize = 1 << 15;
-/// Executions that are told of together.
-const TOLD_EXECUTIONS: usize = 1 << 12;
 /// An event takes as much memory as so many accesses.
 const EVENT_WEIGHT: usize = 4;
 /// Passes that wait for the tool.
@@ -108,12 +106,6 @@ impl StepFollower for PlacedAccesses {
         self.places.push(place);
         self.cfas.push(stacks.cfa(at.thread));
     }
-}
-
-/// The parts of some executions that are told together: each thread's in few, so that a tool finds them in the processor's caches.
-fn told_parts(part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-    let end = part.end;
-    part.step_by(TOLD_EXECUTIONS).map(move |begin| begin..end.min(begin + TOLD_EXECUTIONS))
 }
 
 /// Follows the stacks, and tells another tool what happens where.

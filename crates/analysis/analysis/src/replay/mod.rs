@@ -141,6 +141,15 @@ struct Turn {
 /// on them.
 const ORDERED: KindSet = KindSet(KindSet::ORDERS.0 | KindSet::ALLOCATIONS.0 | KindSet::SYNCS.0);
 
+/// Executions that are expanded together.
+const TOLD_EXECUTIONS: usize = 1 << 12;
+
+/// The parts of some executions whose accesses are told together: few at a time, so that a tool finds them in the processor's caches.
+fn told_parts(part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = part.end;
+    part.step_by(TOLD_EXECUTIONS).map(move |begin| begin..end.min(begin + TOLD_EXECUTIONS))
+}
+
 /// Whether an event that was read for its order is wanted itself.
 fn is_wanted(kinds: KindSet, event: &Event<String>) -> bool {
     match event {

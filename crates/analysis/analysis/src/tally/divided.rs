@@ -31,12 +31,15 @@ struct TallyWorker<T> {
     tally: T,
     /// Of each numbering.
     marks: Vec<SliceMarks>,
-    expanded: Vec<Access>,
 }
 
 impl<T: DividedTally> Tool for TallyWorker<T> {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         self.tally.accesses(at, accesses)
+    }
+
+    fn takes_executions(&self) -> bool {
+        self.tally.takes_executions()
     }
 
     fn executions(
@@ -45,12 +48,7 @@ impl<T: DividedTally> Tool for TallyWorker<T> {
         frame: &Arc<ExecutedFrame>,
         part: Range<usize>,
     ) -> Result<(), Error> {
-        if self.tally.takes_executions() {
-            return self.tally.executions(at, frame, part);
-        }
-        self.expanded.clear();
-        frame.expand_part(part, &mut self.expanded);
-        self.tally.accesses(at, &self.expanded)
+        self.tally.executions(at, frame, part)
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
@@ -81,7 +79,7 @@ fn replay<T: DividedTally>(tally: &mut T, session: &Session) -> Result<Option<Ve
         let own = tally.numberings().into_iter().map(|numbering| numbering.of_worker(session));
         let Some(numberings) = own.collect::<Option<Vec<_>>>() else { return Ok(None) };
         let marks = numberings.iter().map(|_| SliceMarks::default()).collect();
-        workers.push(TallyWorker { tally: tally.empty(numberings), marks, expanded: Vec::new() });
+        workers.push(TallyWorker { tally: tally.empty(numberings), marks });
     }
     let stacks = tally.numberings().into_iter().filter_map(Numbering::stacks_mut).collect();
     let (resolvers, mut workers) = session.replay_divided(workers, stacks)?;

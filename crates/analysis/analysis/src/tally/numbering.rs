@@ -688,7 +688,7 @@ impl Numbering {
     }
 
     /// Sorts its numbers, which are in their own order: whichever worker was first in numbering something, it comes to the same place.
-    pub(super) fn sort(&self, session: &Session, numbers: &mut Vec<u32>) {
+    pub(crate) fn sort(&self, session: &Session, numbers: &mut Vec<u32>) {
         match self {
             Self::Variable | Self::Block(_) => session.names().sort_variables(numbers),
             Self::Type(types) => types.numbers.sort(session, numbers),

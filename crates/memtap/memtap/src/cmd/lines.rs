@@ -33,8 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let nothing = touched.is_empty();
     let mut uses = LineUses::new(touched);
     if !nothing {
-        uses = uses.with_types(session.heap_types()?);
-        session.replay(&Default::default(), None, &mut uses)?;
+        uses = uses.with_types(session.heap_types()?).replay(&session)?;
     }
     let missing = uses.missing;
     let groups = uses.groups(&session);
