@@ -17,6 +17,11 @@ use crate::{bench_runs, install, kernel, shell};
 /// Accesses of the long trace.
 const LONG: &str = "1000000000";
 
+/// Has sqlite3 fill a table, index it and ask it.
+pub(crate) const TABLE: &str = "create table t(a integer primary key, b text); with recursive n(i) as (select 1 union all select i + 1 from n \
+    where i < 30000) insert into t select i, hex(i * 7919) from n; create index u on t(b); \
+    select count(*), sum(a), max(b) from t where b like '3%';";
+
 /// What a command took, in seconds: of the processor, and by the clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
@@ -88,9 +93,6 @@ impl Answers {
     }
 
     fn programs(&self) -> Result<()> {
-        let script = "create table t(a integer primary key, b text); with recursive n(i) as (select 1 union all select i + 1 from n \
-                      where i < 30000) insert into t select i, hex(i * 7919) from n; create index u on t(b); \
-                      select count(*), sum(a), max(b) from t where b like '3%';";
         let lua = "local t = {} for i = 1, 400000 do t[i] = { key = i, name = 'n' .. i % 1000 } end local n = 0 \
                    for round = 1, 5 do for i, one in ipairs(t) do if one.key % 3 == round % 3 then n = n + #one.name end end end print(n)";
         let hash = kernel::build_workload("hash_threads")?;
@@ -98,7 +100,7 @@ impl Answers {
         let source = self.path("source.i");
         std::fs::write(&source, functions(10))?;
         let programs: [(&str, &[&str]); 4] = [
-            ("sqlite3, 30,000 rows", &["sqlite3", ":memory:", script]),
+            ("sqlite3, 30,000 rows", &["sqlite3", ":memory:", TABLE]),
             ("Lua, 400,000 tables", &["lua5.4", "-e", lua]),
             ("hash tables, 4 threads", &[&hash, "4", "300000"]),
             (

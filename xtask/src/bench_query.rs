@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::bench_answers::{Answers, Cost, cost_once};
+use crate::bench_answers::{Answers, Cost, TABLE, cost_once};
 use crate::table::{Table, median, short};
 use crate::{kernel, python, shell};
 
@@ -82,10 +82,7 @@ fn long(bench: &Answers) -> Result<()> {
 
 /// One question that reads everything, in four ways.
 fn groups(bench: &Answers) -> Result<()> {
-    let script = "create table t(a integer primary key, b text); with recursive n(i) as (select 1 union all select i + 1 from n \
-                  where i < 30000) insert into t select i, hex(i * 7919) from n; create index u on t(b); \
-                  select count(*), sum(a), max(b) from t where b like '3%';";
-    let trace = record(bench, "sqlite.memtap", &["sqlite3", ":memory:", script])?;
+    let trace = record(bench, "sqlite.memtap", &["sqlite3", ":memory:", TABLE])?;
     let accesses = bench.stat(&trace, "accesses")?;
     let each =
         |cpu: f64, wall: f64| format!("{} / {}", short(cpu * 1e9 / accesses), short(wall * 1e9 / accesses));

@@ -113,7 +113,6 @@ struct PartlyMissed {
 /// Counts misses in a replay.
 #[derive(Debug)]
 pub struct CacheMisses {
-    setup: CacheSetup,
     model: CacheModel,
     line_shift: u32,
     /// The lines that it counts.
@@ -156,7 +155,6 @@ impl CacheMisses {
 
     fn of(setup: CacheSetup, keys: MissKeys, touched: TouchedLines) -> Self {
         Self {
-            setup,
             model: CacheModel::new(setup),
             line_shift: setup.l1.line_bytes.trailing_zeros(),
             share: LineShare::ALL,
@@ -179,14 +177,15 @@ impl CacheMisses {
     /// # Errors
     /// Where the trace can't be read.
     pub fn replay(&mut self, session: &Session) -> Result<Vec<Resolver>, Error> {
-        let shares = self.setup.shares(session.workers());
+        let setup = self.model.setup();
+        let shares = setup.shares(session.workers());
         let by = match &self.keys {
             MissKeys::Numbered(by, Numbering::Variable) if shares.len() > 1 => *by,
             _ => return session.replay(&Filter::default(), None, self),
         };
         let of_share = |share| {
             let keys = MissKeys::Numbered(by, Numbering::Variable);
-            Self { share, ..Self::of(self.setup, keys, self.touched.clone()) }
+            Self { share, ..Self::of(setup, keys, self.touched.clone()) }
         };
         let (resolvers, workers) = session.replay_shared(shares.into_iter().map(of_share).collect())?;
         self.join(workers);

@@ -52,6 +52,17 @@ pub struct CacheTotals {
     pub prefetched_used: u64,
 }
 
+impl std::ops::AddAssign for CacheTotals {
+    fn add_assign(&mut self, other: Self) {
+        self.l1_write_backs += other.l1_write_backs;
+        self.memory_writes += other.memory_writes;
+        self.invalidations += other.invalidations;
+        self.transfers += other.transfers;
+        self.prefetched += other.prefetched;
+        self.prefetched_used += other.prefetched_used;
+    }
+}
+
 /// The private levels of one core.
 #[derive(Clone, Debug)]
 struct CacheCore {
@@ -115,22 +126,14 @@ impl CacheModel {
         self.totals
     }
 
-    /// Adds what happened in others.
+    /// Adds what happened in another one.
     pub(super) fn add_totals(&mut self, other: CacheTotals) {
-        let CacheTotals {
-            l1_write_backs,
-            memory_writes,
-            invalidations,
-            transfers,
-            prefetched,
-            prefetched_used,
-        } = other;
-        self.totals.l1_write_backs += l1_write_backs;
-        self.totals.memory_writes += memory_writes;
-        self.totals.invalidations += invalidations;
-        self.totals.transfers += transfers;
-        self.totals.prefetched += prefetched;
-        self.totals.prefetched_used += prefetched_used;
+        self.totals += other;
+    }
+
+    /// What its caches are like.
+    pub(super) fn setup(&self) -> CacheSetup {
+        self.setup
     }
 
     /// One core more; gives its number.

@@ -122,10 +122,10 @@ impl DividedTally for Tally {
     }
 
     fn add(&mut self, other: Self, numbers: &[Option<Vec<u32>>]) {
-        for ((own, other), numbers) in self.counted.iter_mut().zip(other.counted).zip(numbers) {
-            let other = other.into_sums();
-            own.sums.again += other.again;
-            for (number, count) in (0..).zip(other.counts) {
+        for ((own, mut other), numbers) in self.counted.iter_mut().zip(other.counted).zip(numbers) {
+            other.add_up();
+            own.sums.again += other.sums.again;
+            for (number, count) in (0..).zip(other.sums.counts) {
                 if count.accesses() > 0
                     && let Some(number) = number_here(Some(numbers), number)
                 {

@@ -63,10 +63,9 @@ impl Counted {
         sums
     }
 
-    /// The same, to go on with.
-    fn into_sums(mut self) -> Sums {
-        self.steps.add_pending(&mut self.sums);
-        self.sums
+    /// Adds up all counts so far: from then on they need no copy.
+    fn add_up(&mut self) {
+        self.steps.take_pending(&mut self.sums);
     }
 
     /// Counts the access that was just numbered.
@@ -182,7 +181,9 @@ impl Tally {
         {
             return Ok(resolvers);
         }
-        selection::replay(self, session, filter, only)
+        let resolvers = selection::replay(self, session, filter, only)?;
+        self.counted.iter_mut().for_each(Counted::add_up);
+        Ok(resolvers)
     }
 
     /// Counts by page.

@@ -221,6 +221,15 @@ impl StepGroups {
         !self.pending.is_empty()
     }
 
+    /// Adds what no sum has yet, for good.
+    pub(super) fn take_pending(&mut self, sums: &mut Sums) {
+        self.add_pending(sums);
+        for number in self.pending.drain(..) {
+            self.groups[number as usize].times = 0;
+            self.counted[number as usize].is_pending = false;
+        }
+    }
+
     /// Adds what no sum has yet.
     pub(super) fn add_pending(&self, sums: &mut Sums) {
         for &number in &self.pending {
