@@ -139,7 +139,8 @@ impl Options {
                 }
                 "--memtap" => options.memtap = Some(PathBuf::from(value)),
                 "--jobs" => {
-                    options.jobs = value.parse().with_context(|| format!("{value} is no number of jobs"))?;
+                    options.jobs =
+                        value.parse().with_context(|| format!("{value} is not a number of jobs"))?;
                 }
                 _ => bail!("{word} is not known\n{USAGE}"),
             }

@@ -14,7 +14,7 @@ pub enum Error {
     #[error("the result can't be written: {0}")]
     Output(#[from] std::io::Error),
     /// There are no more threads.
-    #[error("a thread to count with can't be started: {0}; --jobs 1 needs none")]
+    #[error("can't start a thread that counts: {0}; --jobs 1 needs none")]
     Thread(#[source] std::io::Error),
     /// The replay of real-time virtual memory can't be set up.
     #[error(transparent)]

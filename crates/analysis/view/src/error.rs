@@ -29,7 +29,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// There is no secret.
-    #[error("no random numbers for the address's token: {0}")]
+    #[error("can't get random numbers for the address's token: {0}")]
     NoToken(std::io::Error),
 }
 

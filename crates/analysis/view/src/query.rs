@@ -102,7 +102,7 @@ impl<'a> Parameters<'a> {
         usize::try_from(run)
             .ok()
             .filter(|run| *run < runs)
-            .ok_or_else(|| Refusal::wrong("run: there is none of that number"))
+            .ok_or_else(|| Refusal::wrong("run: no run has that number"))
     }
 
     fn number(&mut self, key: &str) -> Result<Option<u64>, Refusal> {

@@ -78,7 +78,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a s
         return Err(Refusal::wrong(format!("the header {name} is there twice")));
     }
     let text = |value: &'a HeaderValue| value.to_str();
-    first.map(text).transpose().map_err(|_| Refusal::wrong(format!("the header {name} is no text")))
+    first.map(text).transpose().map_err(|_| Refusal::wrong(format!("the header {name} is not text")))
 }
 
 /// Whether a Host is an IP address or `localhost`, with a port or without.

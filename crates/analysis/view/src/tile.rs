@@ -116,7 +116,7 @@ impl TraceMap {
     pub(crate) fn tile_with(&self, request: &TileRequest, most_decoded: usize) -> Result<MapTile, Refusal> {
         let process = self.processes.get(&request.process);
         let Some(process) = process else {
-            return Err(Refusal::wrong("process: there is none of that number"));
+            return Err(Refusal::wrong("process: no process has that number"));
         };
         let places = process.axis.place(request.addresses.start)..process.axis.place(request.addresses.end);
         if places.is_empty() {

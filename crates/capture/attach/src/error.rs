@@ -29,7 +29,7 @@ pub enum Error {
         scope: String,
     },
     /// A debugger has it.
-    #[error("process {pid} is traced by process {tracer} already: end that one first")]
+    #[error("process {pid} is already traced by process {tracer}; end that one first")]
     Traced {
         /// The process.
         pid: u32,
@@ -51,7 +51,7 @@ pub enum Error {
     )]
     NoLoader(u32),
     /// SIGSEGV is ignored.
-    #[error("process {0} ignores SIGSEGV, by which the end of a call in it is noticed")]
+    #[error("process {0} ignores SIGSEGV, which tells memtap that a call in the process has ended")]
     IgnoresSegv(u32),
     /// No safe place.
     #[error(

@@ -40,7 +40,7 @@ fn record_in(
 /// What the program wrote, without the line that says that stepping saw the same.
 fn without_result(stderr: &str) -> String {
     let (before, last) = stderr.trim_end_matches('\n').rsplit_once('\n').unwrap_or(("", stderr.trim_end()));
-    if !last.starts_with("memtap: ") || !last.ends_with(" are as stepping sees them") {
+    if !last.starts_with("memtap: ") || !last.ends_with(" are the same as when stepping") {
         return stderr.to_owned();
     }
     if before.is_empty() { String::new() } else { format!("{before}\n") }

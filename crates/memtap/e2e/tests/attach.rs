@@ -288,8 +288,8 @@ fn what_is_recorded_agrees_with_stepping() {
     for name in ["attached.c", "attached_threads.c"] {
         let running = Running::start(&TestProgram::named(name));
         let (_, said) = record_while(running.pid(), &dir.path().join("t.memtap"), 100, &["--verify"]);
-        let is_verified =
-            [" window", " windows"].map(|word| said.contains(&format!("{word} are as stepping sees them\n")));
+        let is_verified = [" window", " windows"]
+            .map(|word| said.contains(&format!("{word} are the same as when stepping\n")));
         assert!(is_verified.contains(&true), "{said}");
         check_native(running.pid());
         assert_eq!(running.end(), "right\n");
@@ -669,7 +669,7 @@ fn a_process_has_one_tracer() {
     let mut first = spawn(first.stderr(Stdio::piped()));
     let mut errors = BufReader::new(first.stderr.take().expect("piped above"));
     errors.read_line(&mut String::new()).expect("a pipe can be read");
-    check_refusal(running.pid(), &["recorded by memtap already", &first.id().to_string()]);
+    check_refusal(running.pid(), &["already being recorded by memtap", &first.id().to_string()]);
     signal(first.id(), "INT");
     assert!(first.wait().expect("it was started").success());
     assert!(Trace::at(path).number("accesses") > 0, "the first one is not disturbed");
@@ -682,7 +682,7 @@ fn a_process_has_one_tracer() {
         let running = Running::command(line.arg(&TestProgram::named("attached.c").path));
         let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid()));
         let child = children.expect("it runs").trim().parse().expect("one child");
-        check_refusal(child, &["recorded by memtap already", &running.pid().to_string()]);
+        check_refusal(child, &["already being recorded by memtap", &running.pid().to_string()]);
         assert_eq!(running.end(), "right\n");
     }
 }

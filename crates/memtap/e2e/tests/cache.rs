@@ -178,7 +178,7 @@ fn caches_that_can_not_be() {
     let recording = e2e::record(&[], &[tool("true").display().to_string()], b"");
     for (options, words) in [
         (&["--l1", "48k,12,48"][..], "power of two"),
-        (&["--l1", "1000,3,64"], "no whole number of sets"),
+        (&["--l1", "1000,3,64"], "not a whole number of sets"),
         (&["--l1", "48k"], "SIZE,WAYS,LINE"),
         (&["--l1", "32k,8,64", "--ll", "1M,8,128"], "same length"),
         (&["--machine", "z80"], "sapphire-rapids"),

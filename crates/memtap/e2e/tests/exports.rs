@@ -147,7 +147,7 @@ fn outputs_are_not_overwritten_and_never_partial() {
         let refused = exports.recording.trace.ask(command, &[options, &["-o", &name]].concat());
         assert_eq!((refused.status, refused.err().lines().count()), (1, 1), "{}", refused.err());
         assert!(
-            refused.err().contains("exists already") && refused.err().contains("--force"),
+            refused.err().contains("already exists") && refused.err().contains("--force"),
             "{}",
             refused.err()
         );
@@ -559,7 +559,7 @@ fn drmemtrace_has_all_instructions_with_their_accesses_by_thread() {
         });
         assert_eq!(sum(0), entered.sum::<u64>(), "{program}");
         let refused = ask();
-        assert!(refused.status == 1 && refused.err().contains("exists already"), "{}", refused.err());
+        assert!(refused.status == 1 && refused.err().contains("already exists"), "{}", refused.err());
     }
 }
 

@@ -233,7 +233,7 @@ fn what_is_wrong_is_one_line() {
         assert!(!file.exists(), "{command:?} leaves a file");
     };
     check(&["qemu-system-not-there"], "qemu-system-not-there");
-    check(&["true"], "no QEMU that runs a machine");
+    check(&["true"], "not a QEMU that runs a whole machine");
     check(&["qemu-system-x86_64", "-enable-kvm"], "KVM");
     check(&["qemu-system-x86_64", "-accel", "kvm"], "KVM");
     check(&["qemu-system-x86_64", "-cpu", "host"], "KVM");
@@ -686,7 +686,7 @@ fn says_who(trace: &Trace, dir: &Path) {
     }
     refuses(trace, "report", &["--unused"], "has no allocations");
     for command in ["errors", "layout", "lines", "rtvm"] {
-        refuses(trace, command, &[], "is of a machine");
+        refuses(trace, command, &[], "is the trace of a machine");
     }
     let no_program = dir.join("no-program");
     std::fs::write(&no_program, "text").expect("it can be written");
@@ -771,7 +771,7 @@ fn who_called_whom_is_as_the_kernel_says() {
     let lines = trace.ask("dump", &["--stream", "physical", "--range", "1000000..1000100"]).out();
     assert_eq!(lines.lines().count(), 100, "{lines}");
     refuses(&trace, "flame", &["--of", "live", "-o", "-"], "a machine's trace has no allocations");
-    refuses(&trace, "export", &["--format", "callgrind", "-o", "-"], "folded or pprof only");
+    refuses(&trace, "export", &["--format", "callgrind", "-o", "-"], "only be written as folded or pprof");
 }
 
 #[test]

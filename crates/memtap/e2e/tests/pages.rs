@@ -192,7 +192,7 @@ fn heat_maps_are_svg_and_png() {
     for (command, option) in [("heatmap", "-o"), ("report", "--html")] {
         let refused = recording.trace.ask(command, &[option, path.to_str().expect("UTF-8")]);
         assert_eq!(refused.status, 1);
-        let words = format!("memtap: {}: exists already; --force replaces it\n", path.display());
+        let words = format!("memtap: {}: already exists; --force replaces it\n", path.display());
         assert_eq!(refused.err(), words);
         assert_eq!(std::fs::read(&path).expect("it is there"), drawn);
     }

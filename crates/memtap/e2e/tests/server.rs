@@ -266,7 +266,7 @@ fn a_server_that_dies_leaves_what_it_had_and_the_program_goes_on() {
     let outcome = recorder.join().expect("the recorder does not panic");
     assert_eq!(outcome.out(), "done\n");
     assert_eq!(outcome.status, 1, "{}", outcome.err());
-    assert!(outcome.err().contains("the server is gone"), "{}", outcome.err());
+    assert!(outcome.err().contains("the connection to the server is lost"), "{}", outcome.err());
     assert!(outcome.err().contains("status 7"), "{}", outcome.err());
     let trace = Trace::at(file);
     let stat = trace.ask("stat", &["--json"]);

@@ -180,7 +180,7 @@ fn only_translated_code_is_verified() {
         assert_eq!(outcome.status, 1);
         assert_eq!(
             outcome.err(),
-            "memtap: --verify: only translated code is compared with stepping; use --tracer translate\n"
+            "memtap: --verify compares translated code with single-stepping; use --tracer translate\n"
         );
     }
     let outcome = run(Command::new(memtap()).args(["record", "--verify=0", "--", "true"]), b"");

@@ -85,7 +85,7 @@ fn what_is_not_there_is_refused_with_near_names() {
         (&["--write", "0x10"], "an address needs a length"),
         (&["--write", "0xffff800000000000:8"], "not a range of a program's addresses"),
         (&["--write", "0x1000:0xffffffffffffffff"], "not a range of a program's addresses"),
-        (&["--write", "free@make"], "free is no allocator"),
+        (&["--write", "free@make"], "free is not an allocator"),
         (&["--write", "malloc@make#0"], "blocks are counted from 1"),
         (&[], "nothing to watch"),
     ] {

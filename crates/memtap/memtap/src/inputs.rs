@@ -66,7 +66,7 @@ pub(crate) fn program_session(path: &Path, command: &str) -> Result<Session> {
     let session = session(path)?;
     if Machine::of(&session).is_some() {
         bail!(
-            "{}: is of a machine, of whose programs neither heaps nor threads are known; memtap {command} needs a program's",
+            "{}: is the trace of a machine, which has no heaps and threads of programs; memtap {command} needs the trace of a program",
             path.display()
         );
     }

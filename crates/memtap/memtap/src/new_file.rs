@@ -43,7 +43,7 @@ impl NewFile {
         let (temporary, file) = match path.metadata() {
             Ok(found) if found.is_dir() => bail!("{}: is a directory; name a file", path.display()),
             Ok(found) if found.is_file() && !force => {
-                bail!("{}: exists already; --force replaces it", path.display())
+                bail!("{}: already exists; --force replaces it", path.display())
             }
             Ok(found) if !found.is_file() => {
                 (None, File::options().write(true).open(path).with_context(shown)?)
@@ -116,7 +116,7 @@ impl NewDirectory {
     /// Begins. Fails where something of that name exists; of what a directory holds nothing is ever replaced.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         if path.symlink_metadata().is_ok() {
-            bail!("{}: exists already; name a directory that does not", path.display());
+            bail!("{}: already exists; name a directory that does not", path.display());
         }
         let temporary = beside(path);
         watch_signals();
@@ -238,7 +238,7 @@ mod tests {
         file.finish().expect("finished");
         assert_eq!(names(dir.path()), ["out"]);
         let refused = NewFile::create(&path, false).expect_err("it exists").to_string();
-        assert!(refused.contains("exists already") && refused.contains("--force"), "{refused}");
+        assert!(refused.contains("already exists") && refused.contains("--force"), "{refused}");
         NewFile::create(&path, true).expect("forced").finish().expect("finished");
         assert_eq!(fs::read(&path).expect("read"), b"");
         assert!(NewFile::create(dir.path(), true).is_err());
@@ -258,7 +258,7 @@ mod tests {
             }
         }
         assert_eq!((names(dir.path()), names(&path)), (vec!["out".to_owned()], vec!["a".to_owned()]));
-        assert!(NewDirectory::create(&path).expect_err("it exists").to_string().contains("exists already"));
+        assert!(NewDirectory::create(&path).expect_err("it exists").to_string().contains("already exists"));
         assert_eq!(names(&path), ["a"]);
     }
 }

@@ -189,7 +189,7 @@ pub(crate) fn in_options(error: Error) -> anyhow::Error {
                 "--regions stack: page protection leaves the stack alone; use --tracer translate".to_owned()
             }
             Feature::Verify => {
-                "--verify: only translated code is compared with stepping; use --tracer translate".to_owned()
+                "--verify compares translated code with single-stepping; use --tracer translate".to_owned()
             }
             Feature::Attach => {
                 "--pid: page protection must be there from a program's first instruction on; use --tracer translate"

@@ -52,7 +52,7 @@ impl OutputArgs {
     /// Says what can't be, before anything is read for it.
     pub(crate) fn check(&self) -> Result<()> {
         if self.format == OutputFormat::Parquet && self.path.is_none() {
-            bail!("parquet is binary, and no text for standard output; name a file with -o");
+            bail!("parquet is a binary format; name a file with -o");
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ impl Writer {
         let target = match path {
             None => {
                 if format == OutputFormat::Arrow && io::stdout().is_terminal() {
-                    bail!("arrow is binary, and no text for a terminal; name a file with -o");
+                    bail!("arrow is a binary format; name a file with -o");
                 }
                 Target::Stdout(BufWriter::new(io::stdout()))
             }
@@ -143,7 +143,7 @@ impl Writer {
                     bail!("{}: is a directory; name a file", path.display());
                 }
                 if path.exists() && !is_forced {
-                    bail!("{}: exists already; --force replaces it", path.display());
+                    bail!("{}: already exists; --force replaces it", path.display());
                 }
                 let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
                 Target::File(BufWriter::new(temporary(dir).with_context(shown)?))

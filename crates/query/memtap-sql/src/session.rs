@@ -108,7 +108,7 @@ fn in_words(error: &DataFusionError, tables: &[&str]) -> anyhow::Error {
             let mut near = tables.to_vec();
             near.sort_by_key(|name| strsim::damerau_levenshtein(name, missing));
             anyhow!(
-                "there is no table {missing}; the nearest is {}, docs/tables.md has all",
+                "there is no table {missing}; the nearest is {}; docs/tables.md lists all",
                 near.first().copied().unwrap_or_default()
             )
         }

@@ -65,7 +65,7 @@ fn runs_are_asked_together() {
     // Once a run, unless by force.
     let again = catalogue(&["add", all, files[0]]);
     assert_eq!(again.status, 1);
-    assert!(again.err().contains("is in the catalogue already"), "{}", again.err());
+    assert!(again.err().contains("is already in the catalogue"), "{}", again.err());
     assert_eq!(catalogue(&["add", all, files[0], "--force"]).status, 0);
     assert_eq!(rows(all, "SELECT count(*) AS n FROM runs")[0]["n"], 3);
 }
@@ -77,7 +77,7 @@ fn what_can_t_be_added_or_asked_is_told() {
     let all = text(&place);
     let none = catalogue(&["query", all, "SELECT 1"]);
     assert_eq!(none.status, 1);
-    assert!(none.err().contains("is no catalogue; memtap catalogue add makes one"), "{}", none.err());
+    assert!(none.err().contains("is not a catalogue; memtap catalogue add makes one"), "{}", none.err());
     let recording = TestProgram::named("statics.c").record();
     let file = text(&recording.trace.path);
     // The others are added.

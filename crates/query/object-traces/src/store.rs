@@ -36,7 +36,7 @@ pub(crate) fn find(address: &str) -> Result<Place, String> {
     let url = Url::parse(address).map_err(|error| format!("is no address of an object: {error}"))?;
     let (scheme, path) = ObjectStoreScheme::parse(&url).map_err(|_| {
         format!(
-            "{}:// is no store that memtap knows; it knows s3, gs, az, abfs, http and https",
+            "{}:// is not a store that memtap knows; it knows s3, gs, az, abfs, http and https",
             url.scheme()
         )
     })?;

@@ -78,7 +78,7 @@ impl fmt::Display for Error {
             }
             Self::NotABlock { addr } => write!(f, "no block begins at {addr:#x}"),
             Self::AlreadyFree { addr } => write!(f, "the block at {addr:#x} was released before"),
-            Self::BadAlignment { align } => write!(f, "{align} is no alignment"),
+            Self::BadAlignment { align } => write!(f, "{align} is not an alignment"),
             Self::Corrupt { addr } => write!(f, "the tag of the block at {addr:#x} was written over"),
         }
     }

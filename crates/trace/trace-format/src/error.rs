@@ -9,7 +9,7 @@ use memref::{Cycle, ThreadId};
 #[non_exhaustive]
 pub enum Error {
     /// The file to be created is there already.
-    #[error("{path}: exists already; choose another name or overwrite it with --force")]
+    #[error("{path}: already exists; choose another name or overwrite it with --force")]
     Exists {
         /// The file.
         path: PathBuf,
@@ -27,7 +27,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The file is something else.
-    #[error("{path}: not a memtap trace (it does not begin with the magic)")]
+    #[error("{path}: not a memtap trace (its first bytes are not those of one)")]
     NotATrace {
         /// The file.
         path: PathBuf,

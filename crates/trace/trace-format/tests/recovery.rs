@@ -141,8 +141,8 @@ fn foreign_files_newer_versions_and_files_in_the_way_are_named() {
     let check = |bytes: &[u8], expected: &str| {
         assert_eq!(open(bytes.to_vec()).unwrap_err().to_string(), expected);
     };
-    check(b"", "test: not a memtap trace (it does not begin with the magic)");
-    check(&[0x7f; 500], "test: not a memtap trace (it does not begin with the magic)");
+    check(b"", "test: not a memtap trace (its first bytes are not those of one)");
+    check(&[0x7f; 500], "test: not a memtap trace (its first bytes are not those of one)");
     let mut newer = small_file();
     newer[8] = 6;
     let checksum = xxhash_rust::xxh3::xxh3_64(&newer[..56]);
@@ -155,7 +155,7 @@ fn foreign_files_newer_versions_and_files_in_the_way_are_named() {
     let path = dir.path().join("trace.memtap");
     std::fs::write(&path, "precious").unwrap();
     let error = TraceWriter::create(&path, CreateOptions::default()).unwrap_err().to_string();
-    assert!(error.ends_with("exists already; choose another name or overwrite it with --force"), "{error}");
+    assert!(error.ends_with("already exists; choose another name or overwrite it with --force"), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     let force = CreateOptions { force: true, ..Default::default() };
     TraceWriter::create(&path, force).unwrap().finish().unwrap();

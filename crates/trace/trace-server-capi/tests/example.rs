@@ -107,7 +107,7 @@ fn the_example_runs_against_each_kind_of_server() {
     }
     // A second time the file is there.
     let (_, err, status) = run(dir.path(), &program, &[&unix.to_string(), "local"]);
-    assert!(err.contains("error 5: local: exists already") && status == Some(1), "{err}");
+    assert!(err.contains("error 5: local: already exists") && status == Some(1), "{err}");
 }
 
 #[test]

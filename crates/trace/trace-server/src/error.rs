@@ -66,7 +66,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// The channel to the server broke.
-    #[error("{address}: the server is gone: {cause}")]
+    #[error("{address}: the connection to the server is lost: {cause}")]
     Gone {
         /// The server's address.
         address: String,
@@ -94,7 +94,7 @@ pub enum Error {
         text: String,
     },
     /// The token is none, or was not given.
-    #[error("{what}: {problem}; the server's token is in the file that it named at its start")]
+    #[error("{what}: {problem}; the server printed the name of its token file when it started")]
     Token {
         /// Where it comes from.
         what: String,

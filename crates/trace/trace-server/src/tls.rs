@@ -214,7 +214,7 @@ pub fn read_token(path: &Path) -> Result<String, Error> {
 
 /// The certificate's fingerprint in a token.
 fn pin(token: &str, what: &str) -> Result<String, Error> {
-    let bad = || Error::Token { what: what.into(), problem: "this is no token" };
+    let bad = || Error::Token { what: what.into(), problem: "this is not a token" };
     let (secret, pin) = token.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':')).ok_or_else(bad)?;
     let hexadecimal = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if hexadecimal(secret) && hexadecimal(pin) { Ok(pin.to_ascii_lowercase()) } else { Err(bad()) }
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn what_is_no_token_is_named() {
         for text in ["", "memtap1:", "memtap1:ab:cd", &format!("memtap1:{}", "0".repeat(129))] {
-            assert!(pin(text, "x").unwrap_err().to_string().contains("no token"), "{text}");
+            assert!(pin(text, "x").unwrap_err().to_string().contains("not a token"), "{text}");
         }
     }
 }

@@ -388,7 +388,7 @@ fn refusals_say_what_is_wrong_and_the_channel_goes_on() {
     let other = place.client();
     check(other.open_session(123_456), RefusalReason::Unknown, "no session 123456");
     other.create_session("o").unwrap();
-    check(other.create_trace("a", &options), RefusalReason::File, "exists already");
+    check(other.create_trace("a", &options), RefusalReason::File, "already exists");
     check(
         other.create_trace("a", &TraceOptions { replace: true, ..options }),
         RefusalReason::File,

@@ -88,7 +88,7 @@ fn without_the_token_nobody_comes_in() {
     let none = Client::connect(&address, None).unwrap_err();
     assert!(none.to_string().contains("a token is needed"), "{none}");
     let nonsense = Client::connect(&address, Some("please")).unwrap_err();
-    assert!(nonsense.to_string().contains("no token"), "{nonsense}");
+    assert!(nonsense.to_string().contains("not a token"), "{nonsense}");
     // The right server, the wrong secret.
     let (_, pin) = token.rsplit_once(':').unwrap();
     let wrong = format!("memtap1:{}:{pin}", "0".repeat(64));

@@ -18,7 +18,7 @@ pub struct CacheShape {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
     /// It can't be read.
-    #[error("SIZE,WAYS,LINE is wanted, as in 48k,12,64 (k, M and G are binary units)")]
+    #[error("expected SIZE,WAYS,LINE, as in 48k,12,64 (k, M and G are binary units)")]
     Form,
     /// Its line is no power of two from 8 to 4096.
     #[error("a line of {0} bytes: it must be a power of two from 8 to 4096")]
@@ -27,7 +27,7 @@ pub enum ShapeError {
     #[error("{0} ways: from 1 to 64 are possible")]
     Ways(u64),
     /// No whole number of sets.
-    #[error("{bytes} bytes are no whole number of sets of {ways} lines of {line} bytes")]
+    #[error("{bytes} bytes are not a whole number of sets of {ways} lines of {line} bytes")]
     Sets {
         /// All its bytes.
         bytes: u64,
@@ -211,12 +211,12 @@ mod tests {
         check("2M, 16, 64", Ok((2 << 20, 16, 64, 2048)));
         check("105MiB,15,64", Ok((105 << 20, 15, 64, 114_688)));
         check("64,1,64", Ok((64, 1, 64, 1)));
-        check("48k,12", Err("SIZE,WAYS,LINE is wanted, as in 48k,12,64 (k, M and G are binary units)"));
-        check("x,12,64", Err("SIZE,WAYS,LINE is wanted, as in 48k,12,64 (k, M and G are binary units)"));
+        check("48k,12", Err("expected SIZE,WAYS,LINE, as in 48k,12,64 (k, M and G are binary units)"));
+        check("x,12,64", Err("expected SIZE,WAYS,LINE, as in 48k,12,64 (k, M and G are binary units)"));
         check("48k,12,48", Err("a line of 48 bytes: it must be a power of two from 8 to 4096"));
         check("48k,0,64", Err("0 ways: from 1 to 64 are possible"));
-        check("1000,1,64", Err("1000 bytes are no whole number of sets of 1 lines of 64 bytes"));
-        check("0,1,64", Err("0 bytes are no whole number of sets of 1 lines of 64 bytes"));
+        check("1000,1,64", Err("1000 bytes are not a whole number of sets of 1 lines of 64 bytes"));
+        check("0,1,64", Err("0 bytes are not a whole number of sets of 1 lines of 64 bytes"));
         check(
             "99999999999999G,1,64",
             Err("18446744073709551615 bytes: 4G is the largest cache that is modelled"),

@@ -14,7 +14,7 @@ const RULES: [SarifRule; 10] = [
     SarifRule { id: "wild", text: "An access that ended the program", level: "error" },
     SarifRule { id: "use_after_free", text: "An access to a block after its release", level: "error" },
     SarifRule { id: "out_of_bounds", text: "An access between blocks", level: "error" },
-    SarifRule { id: "invalid_free", text: "The release of what is no block", level: "error" },
+    SarifRule { id: "invalid_free", text: "The release of something that is not a block", level: "error" },
     SarifRule {
         id: "mismatched_free",
         text: "A release that does not go with the allocation",

@@ -72,7 +72,7 @@ pub fn races_text(races: &[Race], all: bool, out: &mut dyn Write) -> io::Result<
         let count = amount(count as u64, "possible race");
         writeln!(
             out,
-            "{count} inside of {module}, of which there are no source lines, so that atomic variables are not known (--all)"
+            "{count} inside of {module}, which has no source lines, so its atomic variables are unknown (--all)"
         )?;
     }
     Ok(())

@@ -95,10 +95,10 @@ pub enum Error {
     #[error("{}: is statically linked, so no tracer can be preloaded; translate it", .0.display())]
     Static(PathBuf),
     /// The program that is to be watched is statically linked.
-    #[error("{}: is statically linked, so nothing can be preloaded that watches", .0.display())]
+    #[error("{}: is statically linked, so the library that watches can't be preloaded", .0.display())]
     StaticWatched(PathBuf),
     /// What is asked for needs translated code, and page protection was asked for.
-    #[error("{0} needs translated code, not page protection")]
+    #[error("{0} needs --tracer translate")]
     NeedsTranslation(Feature),
 
     /// The loader divides lists of libraries there.
@@ -183,13 +183,15 @@ pub enum Error {
         looked: String,
     },
     /// The process has another version of the library.
-    #[error("process {0} has another version of memtap's library in it; start the program anew")]
+    #[error("process {0} has loaded another version of memtap's library; restart the program")]
     OldLibrary(u32),
     /// The library is of another version.
-    #[error("{}: is of another version than memtap", .0.display())]
+    #[error("{}: is another version than memtap's", .0.display())]
     Version(PathBuf),
     /// The process is recorded by somebody.
-    #[error("process {pid} is recorded by memtap already (process {recorder}): end that one first")]
+    #[error(
+        "process {pid} is already being recorded by memtap (process {recorder}); end that recording first"
+    )]
     RecordedAlready {
         /// The process.
         pid: u32,
@@ -197,7 +199,7 @@ pub enum Error {
         recorder: u64,
     },
     /// The process can't connect.
-    #[error("process {0} can't reach the recorder: sockets or memory are refused to it (limits, seccomp)")]
+    #[error("process {0} can't reach the recorder: a limit or seccomp denies it sockets or memory")]
     NoRecorder(u32),
     /// The process has no memory for the tracer.
     #[error("process {0} has no memory or address space left for the tracer")]
@@ -208,7 +210,7 @@ pub enum Error {
     )]
     NoDispatch(u32),
     /// The process is recorded already, or there is no room for it.
-    #[error("process {0} is recorded already, or the session is full")]
+    #[error("process {0} is already being recorded, or the session is full")]
     Full(u32),
     /// The process is not recorded.
     #[error("process {0} is not recorded")]
@@ -222,7 +224,7 @@ pub enum Error {
         count: usize,
     },
     /// The process uses the gs segment.
-    #[error("process {0} uses the gs segment itself, which the tracer needs")]
+    #[error("process {0} uses the gs segment, which the tracer needs")]
     UsesGs(u32),
     /// A stopped thread can't be read or changed.
     #[error("process {pid}: a thread can't be taken over")]
@@ -239,7 +241,7 @@ pub enum Error {
         seconds: u64,
     },
     /// The process could not be left.
-    #[error("process {pid} goes on in the tracer, unrecorded")]
+    #[error("process {pid} keeps running in the tracer, but is no longer recorded")]
     NotLeft {
         /// The process.
         pid: u32,
@@ -248,7 +250,7 @@ pub enum Error {
     },
 
     /// The command is no QEMU for whole machines.
-    #[error("{}: is no QEMU that runs a machine; name qemu-system-x86_64", .0.display())]
+    #[error("{}: is not a QEMU that runs a whole machine; name qemu-system-x86_64", .0.display())]
     NoQemu(PathBuf),
     /// QEMU has no plugins.
     #[error(
@@ -260,7 +262,7 @@ pub enum Error {
     #[error("{0}")]
     QemuArguments(String),
     /// QEMU ended before the machine ran.
-    #[error("{name}: ended with status {} before the machine ran; its own words are above", end.shell_status())]
+    #[error("{name}: ended with status {} before the machine ran; its output is above", end.shell_status())]
     NoMachine {
         /// QEMU as it was named.
         name: String,
@@ -288,10 +290,10 @@ pub enum Error {
     #[error(transparent)]
     BadExpression(symbols::Error),
     /// The expression names a thread-local variable, and page protection was asked for.
-    #[error("{0}: is a thread-local variable, which page protection can't watch; translate the program")]
+    #[error("{0}: is a thread-local variable, which page protection can't watch; use --tracer translate")]
     ThreadLocal(String),
     /// A line of a list is none.
-    #[error("{}:{line}: a line is read, write or access, and an expression", path.display())]
+    #[error("{}:{line}: expected read, write or access, and an expression", path.display())]
     WatchList {
         /// The list.
         path: PathBuf,

@@ -492,7 +492,7 @@ mod tests {
         assert!(!check_words(&words(ATTACH_VERSION, 0, 0), 1).unwrap());
         assert!(check_words(&words(ATTACH_VERSION, 1, 1 << 22), 1).unwrap());
         let text = check_words(&words(ATTACH_VERSION, 1, own), 1).unwrap_err().to_string();
-        assert!(text.contains("recorded by memtap already"), "{text}");
+        assert!(text.contains("already being recorded by memtap"), "{text}");
         let text = check_words(&words(1, 0, 0), 1).unwrap_err().to_string();
         assert!(text.contains("another version"), "{text}");
     }

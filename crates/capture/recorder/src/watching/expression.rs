@@ -15,7 +15,7 @@ pub fn parse_number(text: &str) -> Result<u64, String> {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| format!("{text} is no number"))
+    parsed.map_err(|_| format!("{text} is not a number"))
 }
 
 /// Which accesses to something are watched.

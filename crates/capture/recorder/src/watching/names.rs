@@ -89,7 +89,7 @@ impl WatchNames {
             return self.look_up(|module| variables(module, expression)).map_err(told);
         };
         if !ALLOCATORS.contains(&allocator) {
-            let why = format!("{allocator} is no allocator; one of {} is", ALLOCATORS.join(", "));
+            let why = format!("{allocator} is not an allocator; memtap knows {}", ALLOCATORS.join(", "));
             return Err(wrong(expression, why));
         }
         let (function, number) = match site.split_once('#') {

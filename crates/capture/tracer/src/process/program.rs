@@ -81,7 +81,7 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
         return Verdict::Traceable;
     }
     let Ok(header) = ElfHeader::parse(head) else {
-        return Verdict::Untraced("it is no x86-64 program");
+        return Verdict::Untraced("it is not an x86-64 program");
     };
     for index in 0..header.segment_count {
         let Some(segment) = segment_of_file(&file, &header, index) else { continue };
@@ -146,7 +146,7 @@ mod tests {
         musl.extend_from_slice(name);
         check(&musl, Verdict::Untraced(OTHER_LIBRARY));
         // 32 bits, and another machine.
-        let other = Verdict::Untraced("it is no x86-64 program");
+        let other = Verdict::Untraced("it is not an x86-64 program");
         check(&image(1, 62, 3), other);
         check(&image(2, 183, 3), other);
     }

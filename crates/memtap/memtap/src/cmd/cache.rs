@@ -185,7 +185,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     if missing > 0 {
-        say!("memtap: note: {} from the trace; their accesses are in no cache", report::missing(missing));
+        say!("memtap: note: {} from the trace; the caches lack their accesses", report::missing(missing));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -194,7 +194,7 @@ fn model(args: &Args, session: &Session, setup: &CacheSetup) -> Result<u64> {
     let by = args.by.rows();
     if by.is_none() && !has_stacks(session) {
         bail!(
-            "{}: has no accesses to stacks, and so no calls; record with memtap record --tracer translate",
+            "{}: has no accesses to stacks, so calls are unknown; record with memtap record --tracer translate",
             args.file.display()
         );
     }

@@ -28,7 +28,7 @@ enum Action {
         /// The traces
         #[arg(required = true, value_name = "FILE")]
         traces: Vec<PathBuf>,
-        /// Replace traces that are in the catalogue already
+        /// Replace traces that are already in the catalogue
         #[arg(long)]
         force: bool,
     },

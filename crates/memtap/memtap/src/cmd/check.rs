@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let file = args.file.display();
     if args.repair {
         let lost = trace_format::repair(&trace)?;
-        say!("memtap: {file}: repaired; lost, and gaps now: {}", amount(lost, "entry"));
+        say!("memtap: {file}: repaired; lost, and now shown as gaps: {}", amount(lost, "entry"));
         return Ok(ExitCode::SUCCESS);
     }
     say!(

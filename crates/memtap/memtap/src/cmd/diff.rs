@@ -119,7 +119,7 @@ fn by(sessions: &[Session; 2], by: By) -> Result<Vec<ComparedRow>> {
 fn stacks(path: &Path, session: &Session) -> Result<Vec<StackCount>> {
     if !has_stacks(session) {
         bail!(
-            "{}: has no calls, which stacks are made of; record it with the default tracer, without --regions",
+            "{}: has no calls, so call stacks are unknown; record it with the default tracer, without --regions",
             path.display()
         );
     }

@@ -116,7 +116,7 @@ pub(crate) struct Args {
 
 /// `A..B`, `A..` or `..B`.
 pub(crate) fn parse_range(text: &str) -> Result<Range<u64>, String> {
-    let wrong = || format!("{text:?} is no range; write A..B, with A included and B not");
+    let wrong = || format!("{text:?} is not a range; write A..B, which includes A but not B");
     let (start, end) = text.split_once("..").ok_or_else(wrong)?;
     let number =
         |text: &str, none: u64| if text.is_empty() { Ok(none) } else { text.parse().map_err(|_| wrong()) };
@@ -227,6 +227,6 @@ mod tests {
         assert!(parse_range("7..3").unwrap_err().contains("is empty"));
         assert_eq!(parse_part("0x10..0x20"), Ok(TracePart::Addresses(VirtAddr(16)..VirtAddr(32))));
         assert_eq!(parse_part("10..20"), Ok(TracePart::Entries(10..20)));
-        assert!(parse_range("seven").unwrap_err().contains("is no range"));
+        assert!(parse_range("seven").unwrap_err().contains("is not a range"));
     }
 }

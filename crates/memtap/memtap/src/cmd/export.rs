@@ -75,10 +75,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, symbols: &[PathBuf], strict: bool) -> Result<ExitCode> {
     super::refuse_same(&args.file, &args.output)?;
     if args.format != ExportFormat::Parquet && (args.table.is_some() || args.query.is_some()) {
-        bail!("--table and --query say what becomes parquet; this format has its own contents");
+        bail!("--table and --query are for --format parquet");
     }
     if args.format.is_binary() && args.output.as_os_str() == "-" {
-        bail!("this format is binary, and no text for standard output; name a file with -o");
+        bail!("this is a binary format; name a file with -o");
     }
     if args.format == ExportFormat::Parquet {
         let table = args.table.as_deref().unwrap_or("accesses");
@@ -93,7 +93,10 @@ pub(crate) fn run(args: &Args, symbols: &[PathBuf], strict: bool) -> Result<Exit
     }
     let is_machine = Machine::of(&session).is_some();
     if is_machine && !matches!(args.format, ExportFormat::Folded | ExportFormat::Pprof) {
-        bail!("{}: is of a machine, whose calls are written as folded or pprof only", args.file.display());
+        bail!(
+            "{}: is the trace of a machine, whose calls can only be written as folded or pprof",
+            args.file.display()
+        );
     }
     if !is_machine {
         needs_stacks(&session, &args.file)?;

@@ -137,7 +137,7 @@ pub(crate) fn told_guest_calls(
 pub(crate) fn needs_stacks(session: &Session, file: &Path) -> Result<()> {
     if !has_stacks(session) {
         bail!(
-            "{}: has no accesses to stacks, and so no calls; record with memtap record --tracer translate",
+            "{}: has no accesses to stacks, so calls are unknown; record with memtap record --tracer translate",
             file.display()
         );
     }

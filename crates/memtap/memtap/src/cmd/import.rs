@@ -152,7 +152,7 @@ fn entries64(input: &mut dyn BufRead, shard: &mut ShardWriter) -> Result<()> {
         let full = meta & FULL != 0;
         let size = if full { 8 } else { (data >> 32) as u32 };
         if meta >> 50 != 0 || size == 0 || (full && size != 8) || (!full && size == 8) {
-            bail!("entry {index}: is none of the 32-byte form (tag {:#x}, {size} bytes)", meta >> 49);
+            bail!("entry {index}: is not of the 32-byte form (tag {:#x}, {size} bytes)", meta >> 49);
         }
         let kind = if meta & STORE != 0 { AccessKind::Store } else { AccessKind::Load };
         let cycle = meta & CYCLE;
@@ -178,8 +178,8 @@ fn lackey(input: &mut dyn BufRead, shard: &mut ShardWriter) -> Result<()> {
             continue;
         }
         let (mark, rest) =
-            text.split_at_checked(3).with_context(|| format!("line {number}: is none of lackey's"))?;
-        let wrong = || format!("line {number}: {text:?} is none of lackey's");
+            text.split_at_checked(3).with_context(|| format!("line {number}: is not in lackey's format"))?;
+        let wrong = || format!("line {number}: {text:?} is not in lackey's format");
         let (addr, size) = rest.split_once(',').with_context(wrong)?;
         let addr = VirtAddr(u64::from_str_radix(addr.trim(), 16).with_context(wrong)?);
         let size: u32 = size.parse().with_context(wrong)?;

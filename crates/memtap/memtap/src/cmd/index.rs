@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let present = match PageIndex::open(&trace) {
         Ok(index) if !args.force => Some(index),
         Err(why @ NoIndex::Damaged(_)) => {
-            say!("memtap: note: {}: {why}; it is built anew", path.display());
+            say!("memtap: note: {}: {why}; memtap builds it again", path.display());
             None
         }
         _ => None,

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         types.retain(|one| one.name == *only || one.name.rsplit([':', '.']).next() == Some(only));
         if types.is_empty() {
             anyhow::bail!(
-                "{}: no heap block or variable that was accessed has the type {only}; memtap layout without --type shows those there are",
+                "{}: no accessed heap block or variable has the type {only}; memtap layout without --type shows all types",
                 args.file.display()
             );
         }
@@ -119,10 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     note_problems(&session);
     if missing > 0 {
-        say!(
-            "memtap: note: {} from the trace; fields may be used more than it says",
-            report::missing(missing)
-        );
+        say!("memtap: note: {} from the trace; fields may be used more than shown", report::missing(missing));
     }
     Ok(passed(&args.fail_if, &types))
 }
@@ -142,10 +139,7 @@ fn by_offset(session: &Session, heap: Arc<HeapTypes>, args: &Args) -> Result<()>
     }
     out.finish()?;
     if missing > 0 {
-        say!(
-            "memtap: note: {} from the trace; places may be used more than it says",
-            report::missing(missing)
-        );
+        say!("memtap: note: {} from the trace; places may be used more than shown", report::missing(missing));
     }
     Ok(())
 }

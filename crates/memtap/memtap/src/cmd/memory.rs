@@ -41,7 +41,9 @@ fn parse_range(text: &str) -> Result<Range<u64>, String> {
     let parsed = text.split_once("..").map(|(start, end)| (number(start), number(end)));
     match parsed {
         Some((Ok(start), Ok(end))) if start < end => Ok(start..end),
-        _ => Err(format!("{text:?} is no range; write A..B, decimal or with 0x, A included and B not")),
+        _ => Err(format!(
+            "{text:?} is not a range; write A..B, decimal or with 0x, which includes A but not B"
+        )),
     }
 }
 

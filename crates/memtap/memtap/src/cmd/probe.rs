@@ -190,7 +190,7 @@ fn attach(args: &Args, pid: u32, library: &Path) -> anyhow::Result<ExitCode> {
     }
     let profile = Profile::read(&results.0)?;
     if profile.processes == 0 {
-        bail!("process {pid} left no profile: it was killed before the first second was over");
+        bail!("process {pid} left no profile: it was killed in its first second");
     }
     write_report(args, &profile)?;
     Ok(ExitCode::SUCCESS)
@@ -260,7 +260,7 @@ impl Results {
     fn open_to_others(&self) -> anyhow::Result<()> {
         if std::fs::metadata(&self.0)?.uid() == 0 {
             std::fs::set_permissions(&self.0, std::fs::Permissions::from_mode(0o1777))
-                .with_context(|| format!("cannot let others write to {}", self.0.display()))?;
+                .with_context(|| format!("cannot let other users write to {}", self.0.display()))?;
         }
         Ok(())
     }

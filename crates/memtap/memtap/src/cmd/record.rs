@@ -418,7 +418,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.tracer != Some(TracerName::Qemu)
         && let Some(option) = args.machine.first()
     {
-        bail!("{option}: that is for a whole machine, recorded with --tracer qemu");
+        bail!("{option} is for a whole machine, recorded with --tracer qemu");
     }
     if let Err(words) = args.check_tables() {
         super::wrong_command_line("record", &words);
@@ -439,7 +439,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let run = if args.tracer == Some(TracerName::Qemu) {
         if args.verify.is_some() {
-            bail!("--verify: only translated code is compared with stepping; use --tracer translate");
+            bail!("--verify compares translated code with single-stepping; use --tracer translate");
         }
         args.machine_recorder(name, rest).record_with(|notice| teller.tell(&notice))
     } else {
@@ -589,7 +589,7 @@ fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
             );
             return Ok(ExitCode::FAILURE);
         }
-        say!("memtap: {of_file}{compared} are as stepping sees them");
+        say!("memtap: {of_file}{compared} are the same as when stepping");
     }
     if !args.quiet && !args.never {
         tell_of_trace(args, took, run);
@@ -728,7 +728,7 @@ mod tests {
             for program in [&["--", "prog"][..], &["--pid", "1"], &["--tracer=protect", "--", "prog"]] {
                 let line = [&["record", option][..], program].concat();
                 let args = Args::try_parse_from(line).expect("a command line");
-                let error = run(&args).expect_err("it is no machine").to_string();
+                let error = run(&args).expect_err("it is not a machine").to_string();
                 assert_eq!(
                     error,
                     format!("{name}: that is for a whole machine, recorded with --tracer qemu")

@@ -583,7 +583,7 @@ fn by_use(session: &Session, args: &Args, mut out: Out) -> Result<()> {
 /// A report that needs stacks, of a trace without them.
 fn no_stacks(args: &Args) -> Result<()> {
     bail!(
-        "{}: has no accesses to stacks, and so no calls; record with memtap record --tracer translate",
+        "{}: has no accesses to stacks, so calls are unknown; record with memtap record --tracer translate",
         args.file.display()
     );
 }

@@ -73,7 +73,7 @@ pub(crate) struct Args {
 impl Args {
     fn options(&self) -> Result<ReplayOptions> {
         if !self.page.is_power_of_two() || !(64..=2 << 20).contains(&self.page) {
-            bail!("--page {}: a page has a power of two of bytes, 64 to 2m", self.page);
+            bail!("--page {}: a page size is a power of two from 64 to 2m", self.page);
         }
         let space = self.space.unwrap_or(if self.synthetic { 16 << 30 } else { 64 << 30 });
         let pages = space / self.page;
@@ -82,7 +82,7 @@ impl Args {
         }
         let frames = self.memory.unwrap_or(space) / self.page;
         if frames == 0 || frames > 1 << 27 {
-            bail!("--memory: there are 1 to 2^27 frames, not {frames}");
+            bail!("--memory: expected 1 to 2^27 frames, not {frames}");
         }
         let pages = pages as u32;
         let costs = match self.costs {

@@ -4,7 +4,7 @@ use rtvm::replay::Sizes;
 
 /// A number of bytes: `4096`, `64k`, `8m`, `16g`.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no number of bytes; write 4096, 64k, 8m or 16g");
+    let wrong = || format!("{text:?} is not a number of bytes; write 4096, 64k, 8m or 16g");
     let lower = text.to_ascii_lowercase();
     let (digits, shift) = match lower.strip_suffix(['k', 'm', 'g']) {
         Some(digits) => (
@@ -25,7 +25,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
 
 /// A distribution: `uniform:8m` or `loguniform:8m`.
 pub(crate) fn parse_sizes(text: &str) -> Result<Sizes, String> {
-    let wrong = || format!("{text:?} is no distribution; write uniform:8m or loguniform:8m");
+    let wrong = || format!("{text:?} is not a distribution; write uniform:8m or loguniform:8m");
     let (name, most) = text.split_once(':').ok_or_else(wrong)?;
     let most = parse_bytes(most)?;
     match name {

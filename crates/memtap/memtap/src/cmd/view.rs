@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     out.line(server.url())?;
     out.finish()?;
     if !args.listen.ip().is_loopback() {
-        say!("memtap: note: other machines can reach this, and what is sent is not encrypted");
+        say!("memtap: note: other machines can connect, and the connection is not encrypted");
     }
     if !args.no_open {
         open(server.url());

@@ -35,11 +35,11 @@ fn add_one(dir: &Path, path: &Path, symbols: &[PathBuf], is_forced: bool) -> Res
     let tables = TraceTables::open(path, symbols)?;
     let trace = tables.session().trace();
     let identity =
-        trace.session().ok_or_else(|| anyhow!("its header is damaged, which says what run it is"))?;
+        trace.session().ok_or_else(|| anyhow!("its header is damaged, so the run can't be identified"))?;
     let identity = identity.to_string();
     let file = |name: &str| dir.join(name).join(format!("{identity}.parquet"));
     if file(RUNS).exists() && !is_forced {
-        return Err(anyhow!("the run is in the catalogue already; --force adds it anew"));
+        return Err(anyhow!("the run is already in the catalogue; --force replaces it"));
     }
     let written = write_run(&tables, &identity, &file);
     if written.is_err() && !file(RUNS).exists() {

@@ -41,7 +41,7 @@ enum Command {
         /// The traces
         #[arg(required = true, value_name = "FILE")]
         traces: Vec<PathBuf>,
-        /// Replace traces that are in the catalogue already
+        /// Replace traces that are already in the catalogue
         #[arg(long)]
         force: bool,
         /// Look for the files that the traces' names come from in this directory, too (may be given several times)

@@ -13,7 +13,7 @@ use crate::session::answer;
 /// Answers a query about all runs.
 pub(super) fn ask(dir: &Path, query: &str, output: &OutputArgs) -> Result<()> {
     let Ok(mut runs) = dir.join(RUNS).read_dir() else {
-        bail!("{}: is no catalogue; memtap catalogue add makes one", dir.display());
+        bail!("{}: is not a catalogue; memtap catalogue add makes one", dir.display());
     };
     if runs.next().is_none() {
         bail!("{}: no run was added yet", dir.display());
@@ -24,7 +24,7 @@ pub(super) fn ask(dir: &Path, query: &str, output: &OutputArgs) -> Result<()> {
         let context = SessionContext::new_with_config(SessionConfig::new().with_information_schema(true));
         for name in TABLES.iter().map(|table| table.name()).chain([RUNS]) {
             let place = dir.join(name);
-            let place = place.to_str().with_context(|| format!("{}: is no UTF-8", place.display()))?;
+            let place = place.to_str().with_context(|| format!("{}: is not UTF-8", place.display()))?;
             context.register_parquet(name, place, ParquetReadOptions::default()).await?;
         }
         for function in without_traces() {

@@ -16,7 +16,7 @@ use crate::{DataAccess, EntryType, ExecutedFrame, InstructionTable, entry::entri
 pub struct Corrupt(pub &'static str);
 
 /// What a decoder of accesses says of others.
-pub(super) const NO_ACCESSES: Corrupt = Corrupt("the entries are no accesses");
+pub(super) const NO_ACCESSES: Corrupt = Corrupt("the entries are not accesses");
 
 /// A segment as its encoder left it.
 #[derive(Clone, Copy, Debug)]

@@ -126,7 +126,7 @@ impl fmt::Display for Damage {
             Self::FileHeader => {
                 f.write_str("offset 0: the file header is damaged; the frames were found without it")
             }
-            Self::Bytes { offset, len } => write!(f, "offset {offset}: {len} bytes are no frame"),
+            Self::Bytes { offset, len } => write!(f, "offset {offset}: {len} bytes are not a frame"),
             Self::Torn { offset, stream, entries } => {
                 write!(
                     f,

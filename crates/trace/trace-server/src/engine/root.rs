@@ -102,7 +102,7 @@ fn refusal(name: &str, errno: Errno) -> Error {
         Errno::XDEV | Errno::LOOP => outside(name),
         Errno::EXIST => Error::refused(
             RefusalReason::File,
-            format!("{name}: exists already; choose another name or overwrite it with --force"),
+            format!("{name}: already exists; choose another name or overwrite it with --force"),
         ),
         _ => {
             let text = format!("{name}: cannot be opened: {}", std::io::Error::from(errno));

@@ -127,7 +127,7 @@ impl ServedChannel<'_> {
             let request =
                 Request::from_message(message).filter(|request| !matches!(request, Request::Hello { .. }));
             let Some(request) = request else {
-                let what = "a message that is no request, or not in its place";
+                let what = "a message that is not a request, or out of place";
                 self.log(LogLevel::Refusals, || format!("refused: {what}"));
                 refuse(channel, number, RefusalReason::Malformed, what);
                 return false;
@@ -306,11 +306,11 @@ fn hello(
     };
     let number = message.number;
     let Some(request) = Request::decode(&message) else {
-        refused(channel, number, RefusalReason::Malformed, "the first message is no hello");
+        refused(channel, number, RefusalReason::Malformed, "the first message is not hello");
         return None;
     };
     let Request::Hello { major, token, client, .. } = &request else {
-        refused(channel, number, RefusalReason::Malformed, "the first message is no hello");
+        refused(channel, number, RefusalReason::Malformed, "the first message is not hello");
         return None;
     };
     if let Some(text) = refusal {
