@@ -64,6 +64,13 @@ impl FollowedBlock {
         addr.checked_sub(self.start).unwrap_or(0)
     }
 
+    /// It was accessed there, as far as that is known.
+    #[inline]
+    pub(super) fn accessed(&mut self, place: Option<CallPlace>) {
+        self.is_accessed = true;
+        self.last = place;
+    }
+
     /// Whether bytes that begin in it, or behind it within what the allocator gave, end after what was asked for. A mapping ends with
     /// its last page.
     #[inline]

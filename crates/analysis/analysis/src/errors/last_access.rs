@@ -64,8 +64,7 @@ impl MemoryErrors {
             if block.is_overrun(addr, len) || is_load && len <= 8 && block.is_unwritten(addr, len) {
                 return false;
             }
-            block.is_accessed = true;
-            block.last = Some(place);
+            block.accessed(Some(place));
             if access.kind.writes() {
                 block.write(addr, len);
             }

@@ -27,6 +27,7 @@ use crate::labelled::RecordedFlow;
 use crate::layout::{BlockAddress, BlockTypes, FieldNames};
 use crate::stack::{CallEdge, CallPlace, Instructions, StackNames, Stacks};
 use crate::stale::scan::{RecentAccesses, StringLoads};
+use crate::tally::slot;
 use crate::{Death, Error, Moment, Owner, Session, Tool, amount, has_stacks};
 
 /// The bytes between two blocks that are the allocator's: the size of the second one.
@@ -199,11 +200,7 @@ impl MemoryErrors {
             }
             _ => VariableClass::Other,
         };
-        let index = id.0 as usize;
-        if index >= self.classes.len() {
-            self.classes.resize(index + 1, None);
-        }
-        self.classes[index] = Some(class);
+        *slot(&mut self.classes, id.0) = Some(class);
         class
     }
 
@@ -453,8 +450,7 @@ impl MemoryErrors {
             VariableClass::Live(number) => {
                 let (addr, len) = (access.addr, u64::from(access.size));
                 let block = self.blocks.get(number);
-                block.is_accessed = true;
-                block.last = at.places.get(index).copied();
+                block.accessed(at.places.get(index).copied());
                 let (base, is_mapping) = (ArrayBase::Block(block.start, block.len), block.is_mapping);
                 let code = at.resolver.resolve_code(access.ip);
                 self.arrays.access(at.resolver, code, access, base, at.places.get(index).copied());
@@ -503,8 +499,7 @@ impl MemoryErrors {
             VariableClass::Live(number) => {
                 let block = self.blocks.get(number);
                 if op.function != BlockFunction::Allocator {
-                    block.is_accessed = true;
-                    block.last = at.places.first().copied();
+                    block.accessed(at.places.first().copied());
                 }
                 if kind == AccessKind::Store {
                     block.write(addr, len);
