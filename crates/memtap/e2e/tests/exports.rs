@@ -414,6 +414,54 @@ fn pprof_has_all_accesses_and_allocations_by_stack() {
 }
 
 #[test]
+fn opentelemetry_reads_a_profile_for_each_kind_of_value() {
+    use opentelemetry_proto::tonic::profiles::v1development::ProfilesData;
+    use prost::Message as _;
+
+    let exports = Exports::of("exports.c", &[]);
+    let path = exports.export("otlp", "profiles.pb");
+    let bytes = std::fs::read(path).expect("it was just written");
+    let data = ProfilesData::decode(&*bytes).expect("it is of OpenTelemetry's schema");
+    let all = data.dictionary.expect("a dictionary");
+    let text = |number: i32| all.string_table[number as usize].as_str();
+    // What is not there has the number 0.
+    assert_eq!(text(0), "");
+    assert_eq!(all.mapping_table[0], Default::default());
+    assert_eq!(all.location_table[0], Default::default());
+    assert_eq!(all.function_table[0], Default::default());
+    assert_eq!(all.link_table[..], [Default::default()]);
+    assert_eq!(all.attribute_table[..], [Default::default()]);
+    assert_eq!(all.stack_table[0], Default::default());
+    let [whose] = &data.resource_profiles[..] else { panic!("one resource") };
+    let [of_memtap] = &whose.scope_profiles[..] else { panic!("one scope") };
+    assert_eq!(of_memtap.scope.as_ref().expect("a scope").name, "memtap");
+    let samples = |kind: &str| {
+        let is_it = |profile: &&_| {
+            let profile: &opentelemetry_proto::tonic::profiles::v1development::Profile = profile;
+            text(profile.sample_type.expect("a kind").type_strindex) == kind
+        };
+        &of_memtap.profiles.iter().find(is_it).expect("it has that kind").samples
+    };
+    let sum = |kind: &str| samples(kind).iter().flat_map(|sample| &sample.values).sum::<i64>() as u64;
+    let trace = &exports.recording.trace;
+    for kind in ["accesses", "loads", "stores", "modifies"] {
+        assert_eq!(sum(kind), trace.number(kind), "{kind}");
+    }
+    assert_eq!((sum("allocated"), sum("inuse_space")), (1716, 1000));
+    let functions = |stack: i32| -> Vec<&str> {
+        let places = all.stack_table[stack as usize].location_indices.iter();
+        let function = |place: &i32| all.location_table[*place as usize].lines[0].function_index;
+        places.map(|place| text(all.function_table[function(place) as usize].name_strindex)).collect()
+    };
+    let by_touch = samples("stores").iter().filter(|sample| functions(sample.stack_index)[0] == "touch");
+    assert_eq!(by_touch.map(|sample| sample.values[0]).sum::<i64>(), 186);
+    assert_eq!(functions(samples("inuse_space")[0].stack_index), ["leaks", "main"]);
+    for location in &all.location_table[1..] {
+        assert!(!text(all.mapping_table[location.mapping_index as usize].filename_strindex).is_empty());
+    }
+}
+
+#[test]
 fn the_firefox_profiler_gets_all_accesses_as_weights_and_the_heap() {
     let exports = Exports::of("exports.c", &[]);
     let path = exports.export("firefox", "profile.json");

@@ -771,7 +771,12 @@ fn who_called_whom_is_as_the_kernel_says() {
     let lines = trace.ask("dump", &["--stream", "physical", "--range", "1000000..1000100"]).out();
     assert_eq!(lines.lines().count(), 100, "{lines}");
     refuses(&trace, "flame", &["--of", "live", "-o", "-"], "a machine's trace has no allocations");
-    refuses(&trace, "export", &["--format", "callgrind", "-o", "-"], "only be written as folded or pprof");
+    refuses(
+        &trace,
+        "export",
+        &["--format", "callgrind", "-o", "-"],
+        "only be written as folded, pprof or otlp",
+    );
 }
 
 #[test]

@@ -31,6 +31,12 @@ impl Message {
         self
     }
 
+    /// A number of eight bytes.
+    pub(super) fn fixed(&mut self, field: u32, value: u64) -> &mut Self {
+        self.put(|stream| stream.write_fixed64(field, value));
+        self
+    }
+
     /// Numbers, packed.
     pub(super) fn numbers(&mut self, field: u32, values: &[u64]) -> &mut Self {
         self.put(|stream| stream.write_repeated_packed_uint64(field, values));

@@ -6,8 +6,9 @@ use std::io::{self, Write};
 
 use analysis::Session;
 
+use super::CallTree;
 use super::message::Message;
-use super::{CallTree, TreeCount, TreeLine};
+use super::samples::{Place, Places, Sample, Texts, VALUES, samples, values};
 
 /// Fields of a profile.
 mod profile {
@@ -22,90 +23,26 @@ mod profile {
     pub(super) const DEFAULT_SAMPLE_TYPE: u32 = 14;
 }
 
-/// What the values of a sample are: name and unit.
-const VALUES: [(&str, &str); 8] = [
-    ("accesses", "count"),
-    ("loads", "count"),
-    ("stores", "count"),
-    ("modifies", "count"),
-    ("accessed", "bytes"),
-    ("allocations", "count"),
-    ("allocated", "bytes"),
-    ("inuse_space", "bytes"),
-];
-
-fn values(count: &TreeCount) -> [u64; 8] {
-    let accesses = &count.count;
-    [
-        accesses.accesses(),
-        accesses.loads,
-        accesses.stores,
-        accesses.modifies,
-        accesses.bytes,
-        count.allocations,
-        count.allocated_bytes,
-        count.live_bytes,
-    ]
-}
-
-/// Texts, each written once; the first is empty.
-struct Texts {
-    all: Vec<String>,
-    number_of: HashMap<String, u64>,
-}
-
-impl Texts {
-    fn number(&mut self, text: &str) -> u64 {
-        if let Some(&number) = self.number_of.get(text) {
-            return number;
-        }
-        let number = self.all.len() as u64;
-        self.all.push(text.to_owned());
-        self.number_of.insert(text.to_owned(), number);
-        number
-    }
-}
-
 /// Writes the profile of a session.
 ///
 /// # Errors
 /// Where the output can't be written.
 pub fn pprof(session: &Session, tree: &CallTree, out: &mut dyn Write) -> io::Result<()> {
-    let mut texts = Texts { all: Vec::new(), number_of: HashMap::new() };
-    texts.number("");
+    let mut texts = Texts::new();
     let mut whole = Message::default();
     for (name, unit) in VALUES {
         let mut kind = Message::default();
         kind.number(1, texts.number(name)).number(2, texts.number(unit));
         whole.message(profile::SAMPLE_TYPE, &kind);
     }
-    let mut locations: HashMap<(u32, TreeLine), u64> = HashMap::new();
-    let mut listed: Vec<(u32, TreeLine)> = Vec::new();
-    let mut location = |function: u32, line: TreeLine| {
-        *locations.entry((function, line)).or_insert_with(|| {
-            listed.push((function, line));
-            listed.len() as u64
-        })
-    };
-    for (index, node) in tree.nodes.iter().enumerate() {
-        for (line, count) in &node.lines {
-            // Innermost first: the line here, then the line of each call.
-            let mut stack = vec![location(node.function, *line)];
-            let mut at = index;
-            while at != 0 {
-                let (parent, call) = (tree.nodes[at].parent as usize, tree.nodes[at].call);
-                if parent != 0 {
-                    stack.push(location(tree.nodes[parent].function, call));
-                }
-                at = parent;
-            }
-            let mut sample = Message::default();
-            sample.numbers(1, &stack).numbers(2, &values(count));
-            whole.message(profile::SAMPLE, &sample);
-        }
+    let mut places = Places::default();
+    for Sample { stack, count } in samples(tree, &mut places) {
+        let mut sample = Message::default();
+        sample.numbers(1, &stack).numbers(2, &values(count));
+        whole.message(profile::SAMPLE, &sample);
     }
     let mut mappings: HashMap<&str, u64> = HashMap::new();
-    for (number, (function, line)) in listed.iter().enumerate() {
+    for (number, Place { function, line }) in places.all().iter().enumerate() {
         let mut message = Message::default();
         message.number(1, number as u64 + 1);
         if let Some(module) = tree.functions[*function as usize].module.as_deref() {
@@ -135,7 +72,7 @@ pub fn pprof(session: &Session, tree: &CallTree, out: &mut dyn Write) -> io::Res
     whole.number(profile::TIME_NANOS, session.trace().created_ns());
     whole.numbers(profile::COMMENT, &[texts.number(crate::title(session))]);
     whole.number(profile::DEFAULT_SAMPLE_TYPE, texts.number("accesses"));
-    for text in &texts.all {
+    for text in texts.all() {
         whole.text(profile::STRING_TABLE, text);
     }
     out.write_all(whole.bytes())

@@ -9,7 +9,9 @@ use analysis::stack::StackTally;
 use analysis::{BlockUses, DataTally, Session, Timeline};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
-use report::export::{CallTree, Measure, callgrind, dhat, drmemtrace, firefox, folded, perfetto, pprof};
+use report::export::{
+    CallTree, Measure, callgrind, dhat, drmemtrace, firefox, folded, otlp, perfetto, pprof,
+};
 use report::flame::FlameGraph;
 use report::grouped;
 
@@ -31,9 +33,11 @@ pub(crate) enum ExportFormat {
     Dhat,
     /// Accesses and allocations by stack: for pprof, Grafana Pyroscope and speedscope (binary)
     Pprof,
+    /// The same, as OpenTelemetry's profiles (OTLP, v1development): for collectors and what is behind them (binary)
+    Otlp,
     /// Functions, accesses and the heap over time: for ui.perfetto.dev (binary)
     Perfetto,
-    /// The same, as samples weighted by accesses: for profiler.firefox.com
+    /// Functions, accesses and the heap over time, as samples weighted by accesses: for profiler.firefox.com
     Firefox,
     /// Every executed instruction with its accesses, one file per thread in the directory OUT: for DynamoRIO's drmemtrace tools (binary;
     /// needs record --flow full)
@@ -45,7 +49,7 @@ pub(crate) enum ExportFormat {
 impl ExportFormat {
     /// Whether it is no text.
     fn is_binary(self) -> bool {
-        matches!(self, Self::Pprof | Self::Perfetto | Self::Drmemtrace | Self::Parquet)
+        matches!(self, Self::Pprof | Self::Otlp | Self::Perfetto | Self::Drmemtrace | Self::Parquet)
     }
 }
 
@@ -92,9 +96,10 @@ pub(crate) fn run(args: &Args, symbols: &[PathBuf], strict: bool) -> Result<Exit
         return instructions(&session, args);
     }
     let is_machine = Machine::of(&session).is_some();
-    if is_machine && !matches!(args.format, ExportFormat::Folded | ExportFormat::Pprof) {
+    let by_stack = matches!(args.format, ExportFormat::Folded | ExportFormat::Pprof | ExportFormat::Otlp);
+    if is_machine && !by_stack {
         bail!(
-            "{}: is the trace of a machine, whose calls can only be written as folded or pprof",
+            "{}: is the trace of a machine, whose calls can only be written as folded, pprof or otlp",
             args.file.display()
         );
     }
@@ -120,18 +125,8 @@ pub(crate) fn run(args: &Args, symbols: &[PathBuf], strict: bool) -> Result<Exit
             session.replay(&Default::default(), None, &mut uses)?;
             dhat(&session, &uses, &mut output)?;
         }
-        ExportFormat::Pprof if is_machine => {
-            let tree = call_tree(&session, &args.file, Measure::Accesses, &[])?;
-            pprof(&session, &tree, &mut output)?;
-        }
-        ExportFormat::Pprof => {
-            let mut tools = (StackTally::new(&session), BlockUses::new(&session));
-            session.replay(&Default::default(), None, &mut tools)?;
-            let mut tree = CallTree::new();
-            tree.count(names, &tools.0);
-            tree.add_live(names, &tools.1);
-            pprof(&session, &tree, &mut output)?;
-        }
+        ExportFormat::Pprof => pprof(&session, &whole_tree(&session, args)?, &mut output)?,
+        ExportFormat::Otlp => otlp(&session, &whole_tree(&session, args)?, &mut output)?,
         ExportFormat::Perfetto => perfetto(&session, &timeline(&session)?, &mut output)?,
         ExportFormat::Firefox => firefox(&session, &timeline(&session)?, &mut output)?,
         ExportFormat::Drmemtrace | ExportFormat::Parquet => unreachable!("these are written above"),
@@ -139,6 +134,19 @@ pub(crate) fn run(args: &Args, symbols: &[PathBuf], strict: bool) -> Result<Exit
     output.finish()?;
     note_problems(&session);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Accesses, allocations and what is never freed, by stack; of a machine accesses alone.
+fn whole_tree(session: &Session, args: &Args) -> Result<CallTree> {
+    if Machine::of(session).is_some() {
+        return call_tree(session, &args.file, Measure::Accesses, &[]);
+    }
+    let mut tools = (StackTally::new(session), BlockUses::new(session));
+    session.replay(&Default::default(), None, &mut tools)?;
+    let mut tree = CallTree::new();
+    tree.count(session.names(), &tools.0);
+    tree.add_live(session.names(), &tools.1);
+    Ok(tree)
 }
 
 /// A directory with what each thread executed.
