@@ -69,6 +69,16 @@ fn what_a_limit_of_address_space_costs_is_tried() {
     assert_eq!(states, ["worse", "worse", "fine"], "{all}");
     let advice = finding(&all, "address space")["advice"].as_str().expect("text");
     assert!(advice.contains("ulimit -v unlimited"), "{advice}");
+    // The same as a script, of which a shell understands every line.
+    let script = format!("ulimit -v 20000000; {} doctor --fix", memtap().display());
+    let outcome = run(Command::new("/bin/sh").args(["-c", &script]), b"");
+    assert_eq!((outcome.status, outcome.err().as_str()), (0, ""));
+    let text = outcome.out();
+    let lines: Vec<&str> = text.lines().collect();
+    let place = lines.iter().position(|line| line.starts_with("# address space: limited to 19531 MiB"));
+    assert_eq!(lines[place.expect("it is told") + 1], "ulimit -v unlimited", "{text}");
+    let read = run(Command::new("/bin/sh").args(["-n", "-c", &text]), b"");
+    assert_eq!(read.status, 0, "{text}");
 }
 
 #[test]

@@ -8,6 +8,16 @@ use symbols::{Module, SearchPath};
 use super::HostFinding;
 use crate::{library, machine};
 
+/// The command that installs a package, by its names in Debian and in Fedora; empty where the distribution is another one.
+fn install(debian: &str, fedora: &str) -> String {
+    let has = |program: &str| Path::new("/usr/bin").join(program).exists();
+    match (has("apt-get"), has("dnf")) {
+        (true, _) => format!("sudo apt-get install {debian}"),
+        (_, true) => format!("sudo dnf {fedora}"),
+        _ => String::new(),
+    }
+}
+
 /// The libraries that go into traced programs.
 pub(super) fn libraries() -> Vec<HostFinding> {
     let tracer = match library::find() {
@@ -43,6 +53,7 @@ pub(super) fn debug_information() -> HostFinding {
         }
         Ok(_) => {
             HostFinding::worse(NAME, format!("{shown} has none: its static variables have no names"), ADVICE)
+                .with_fix(install("libc6-dbg", "debuginfo-install glibc"))
         }
         Err(error) => HostFinding::worse(NAME, format!("{shown}: {error}"), ADVICE),
     }
@@ -75,6 +86,7 @@ pub(super) fn machine_emulator() -> HostFinding {
             NAME,
             "no qemu-system-x86_64",
             "record --tracer qemu needs it (Debian: qemu-system-x86)",
-        ),
+        )
+        .with_fix(install("qemu-system-x86", "install qemu-system-x86")),
     }
 }

@@ -74,7 +74,8 @@ fn tracing_others(scope: &str, capabilities: &str) -> HostFinding {
             NAME,
             format!("{scope}: running processes can't be attached to"),
             "for record --pid and probe --pid: sudo sysctl kernel.yama.ptrace_scope=0, or run memtap as root",
-        ),
+        )
+        .with_fix("sudo sysctl kernel.yama.ptrace_scope=0"),
     }
 }
 
@@ -87,7 +88,8 @@ fn mappings(limit: &str) -> HostFinding {
             format!(
                 "programs with many mappings may fail under memtap: sudo sysctl vm.max_map_count={MAPPINGS}"
             ),
-        ),
+        )
+        .with_fix(format!("sudo sysctl vm.max_map_count={MAPPINGS}")),
         Ok(limit) => HostFinding::fine(NAME, format!("{limit} a process")),
         Err(_) => HostFinding::fine(NAME, "no limit that is told"),
     }
@@ -102,7 +104,8 @@ fn address_space(overcommit: &str, limit: Option<u64>) -> HostFinding {
             format!(
                 "page protection reserves {RESERVED_GIB} GiB of addresses, without using them: ulimit -v unlimited"
             ),
-        );
+        )
+        .with_fix("ulimit -v unlimited");
     }
     match overcommit {
         "2" => HostFinding::worse(
@@ -111,7 +114,8 @@ fn address_space(overcommit: &str, limit: Option<u64>) -> HostFinding {
             format!(
                 "where a recording fails below, the {RESERVED_GIB} GiB of addresses that page protection reserves are too much: sudo sysctl vm.overcommit_memory=0"
             ),
-        ),
+        )
+        .with_fix("sudo sysctl vm.overcommit_memory=0"),
         _ => HostFinding::fine(NAME, "unlimited"),
     }
 }
@@ -124,6 +128,9 @@ mod tests {
     fn check(finding: &HostFinding, state: HostState) {
         assert_eq!(finding.state, state, "{finding:?}");
         assert_eq!(finding.advice.is_empty(), state == Fine, "{finding:?}");
+        // What is fine needs no command, and what a command mends the advice names.
+        let is_told = finding.fix.is_empty() || finding.advice.contains(&finding.fix);
+        assert!(is_told, "{finding:?}");
     }
 
     #[test]

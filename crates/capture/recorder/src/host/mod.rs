@@ -31,19 +31,32 @@ pub struct HostFinding {
     pub found: String,
     /// What the user can do; empty where nothing is to be done.
     pub advice: String,
+    /// The command that does it; empty where no command is known.
+    pub fix: String,
 }
 
 impl HostFinding {
     fn fine(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, state: HostState::Fine, found: found.into(), advice: String::new() }
+        Self { name, state: HostState::Fine, found: found.into(), advice: String::new(), fix: String::new() }
     }
 
     fn worse(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { name, state: HostState::Worse, found: found.into(), advice: advice.into() }
+        Self { name, state: HostState::Worse, found: found.into(), advice: advice.into(), fix: String::new() }
+    }
+
+    /// With the command that mends it.
+    fn with_fix(self, fix: impl Into<String>) -> Self {
+        Self { fix: fix.into(), ..self }
     }
 
     fn missing(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { name, state: HostState::Missing, found: found.into(), advice: advice.into() }
+        Self {
+            name,
+            state: HostState::Missing,
+            found: found.into(),
+            advice: advice.into(),
+            fix: String::new(),
+        }
     }
 }
 

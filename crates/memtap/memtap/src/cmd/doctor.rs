@@ -15,9 +15,12 @@ use crate::output::Out;
 /// status 1 if programs can't be recorded.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// Print JSON: an array of {name, state, found, advice}; state is fine, worse or missing
+    /// Print JSON: an array of {name, state, found, advice, fix}; state is fine, worse or missing
     #[arg(long)]
     json: bool,
+    /// Print only the commands that would mend what was found, as a shell script; run none of them
+    #[arg(long, conflicts_with = "json")]
+    fix: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -26,9 +29,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
         let rows: Vec<_> = findings
             .iter()
-            .map(|f| json!({"name": f.name, "state": word(f.state), "found": f.found, "advice": f.advice}))
+            .map(|f| {
+                json!({"name": f.name, "state": word(f.state), "found": f.found, "advice": f.advice, "fix": f.fix})
+            })
             .collect();
         out.line(&serde_json::to_string_pretty(&rows)?)?;
+    } else if args.fix {
+        for finding in findings.iter().filter(|finding| finding.state != HostState::Fine) {
+            for line in script(finding) {
+                out.line(&line)?;
+            }
+        }
     } else {
         for finding in &findings {
             for line in lines(finding) {
@@ -56,4 +67,14 @@ fn lines(finding: &HostFinding) -> Vec<String> {
     let first = format!("{:<8} {:<16} {}", word(finding.state), finding.name, finding.found);
     let advice = Some(&finding.advice).filter(|advice| !advice.is_empty());
     [first].into_iter().chain(advice.map(|advice| format!("{:<25} -> {advice}", ""))).collect()
+}
+
+/// What was found, as a comment, and what mends it: a command, or the advice where none is known.
+fn script(finding: &HostFinding) -> [String; 2] {
+    let what = format!("# {}: {}", finding.name, finding.found.replace('\n', " "));
+    let how = match finding.fix.as_str() {
+        "" => format!("# {}", finding.advice.replace('\n', " ")),
+        command => command.to_owned(),
+    };
+    [what, how]
 }
