@@ -1,4 +1,4 @@
-//! The commands in documents work as they stand: those of docs/tasks.md and docs/slow-to-fixed.md
+//! The commands in documents work as they stand: those of README's first screen, docs/tasks.md and docs/slow-to-fixed.md
 //! are run, and all commands and options of memtap that documents mention are in its help.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ fn run_tasks(dir: &Path, document: &str, is_meant: impl Fn(&str) -> bool) {
     let path = format!("{}:{}", bin_dir().display(), std::env::var("PATH").expect("there is a path"));
     let mut count = 0;
     let mut wrong = Vec::new();
-    for command in document_commands(&repository().join("docs").join(document)) {
+    for command in document_commands(&repository().join(document)) {
         if !is_meant(&command.section) {
             continue;
         }
@@ -35,22 +35,28 @@ fn run_tasks(dir: &Path, document: &str, is_meant: impl Fn(&str) -> bool) {
             ));
         }
     }
-    assert!(count > 0, "no such section in docs/{document}");
-    assert!(wrong.is_empty(), "docs/{document}:\n{}", wrong.join("\n"));
+    assert!(count > 0, "no such section in {document}");
+    assert!(wrong.is_empty(), "{document}:\n{}", wrong.join("\n"));
 }
 
 const MACHINE: &str = "Record a boot";
 
 #[test]
+fn the_first_screen_of_readme_is_as_told() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    run_tasks(dir.path(), "README.md", |section| section == "memtap");
+}
+
+#[test]
 fn tasks_on_programs_are_as_told() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run_tasks(dir.path(), "tasks.md", |section| section != MACHINE);
+    run_tasks(dir.path(), "docs/tasks.md", |section| section != MACHINE);
 }
 
 #[test]
 fn the_way_from_slow_to_fixed_is_as_told() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run_tasks(dir.path(), "slow-to-fixed.md", |_| true);
+    run_tasks(dir.path(), "docs/slow-to-fixed.md", |_| true);
 }
 
 #[test]
@@ -59,7 +65,7 @@ fn recording_a_boot_is_as_told() {
     let line = guest_command(dir.path(), &[]);
     let kernel = line.iter().skip_while(|word| *word != "-kernel").nth(1).expect("QEMU is given a kernel");
     symlink(kernel, dir.path().join("vmlinuz")).expect("an empty folder");
-    run_tasks(dir.path(), "tasks.md", |section| section == MACHINE);
+    run_tasks(dir.path(), "docs/tasks.md", |section| section == MACHINE);
 }
 
 /// The documents for users.
