@@ -16,6 +16,7 @@ use crate::frames::{MapFrame, kind_number};
 use crate::map::TraceMap;
 use crate::part::MapPart;
 use crate::pending_requests::PendingRequests;
+use crate::tile::CountedKinds;
 
 /// An access that begins before some bytes may reach into them: the largest one does.
 const LONGEST: u64 = 64;
@@ -27,10 +28,14 @@ pub(crate) enum Way {
     Previous,
 }
 
-/// What is looked for: the nearest access that touches a part's addresses.
+/// What is looked for: the nearest access in a part's cycles that touches its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AccessRequest {
     pub(crate) part: MapPart,
+    /// Only those of these kinds.
+    pub(crate) what: CountedKinds,
+    /// Only those that begin at these addresses, which is where a tile counts them.
+    pub(crate) begins: bool,
     pub(crate) way: Way,
     /// From there on, or up to there.
     pub(crate) cycle: u64,
@@ -82,20 +87,23 @@ struct Wanted<'a> {
     way: Way,
     /// Exclusive; `None`: there is no access before.
     limit: Option<AccessPlace>,
-    stores_only: bool,
+    what: CountedKinds,
+    begins: bool,
     over: &'a AtomicBool,
 }
 
 impl Wanted<'_> {
     fn admits(&self, found: &FoundAccess) -> bool {
         let Some(kind) = kind_number(&found.access) else { return false };
-        let touches = found.access.addr.0 < self.part.addresses.end
-            && found.access.addr.0.saturating_add(u64::from(found.access.size)) > self.part.addresses.start;
+        let (start, addresses) = (found.access.addr.0, &self.part.addresses);
+        let touches = start < addresses.end
+            && start.saturating_add(u64::from(found.access.size)) > addresses.start
+            && (!self.begins || addresses.contains(&start));
         let after = match self.way {
             Way::Next => self.limit.is_none_or(|limit| found.place() > limit),
             Way::Previous => self.limit.is_some_and(|limit| found.place() < limit),
         };
-        touches && after && (kind > 0 || !self.stores_only)
+        touches && after && self.part.cycles.contains(&found.cycle) && self.what.has(kind)
     }
 
     /// Whether the first is nearer to the limit.
@@ -144,24 +152,26 @@ impl TraceMap {
     }
 
     fn access_and_writer(&self, request: &AccessRequest, over: &Arc<AtomicBool>) -> Result<Value, Error> {
-        let AccessRequest { part, way, cycle, entry, .. } = request;
+        let AccessRequest { part, what, begins, way, cycle, entry, .. } = request;
         let limit = match (entry, way) {
             (Some((thread, entry)), _) => Some(AccessPlace { cycle: *cycle, thread: *thread, entry: *entry }),
             (None, Way::Next) => cycle.checked_sub(1).map(AccessPlace::after),
             (None, Way::Previous) => Some(AccessPlace::after(*cycle)),
         };
-        let wanted = Wanted { part, thread: part.thread, way: *way, limit, stores_only: false, over };
+        let (what, begins) = (*what, *begins);
+        let wanted = Wanted { part, thread: part.thread, way: *way, limit, what, begins, over };
         let Some(found) = self.nearest(&wanted)? else { return Ok(json!({"found": null, "writer": null})) };
         let start = found.access.addr.0;
-        let bytes =
-            MapPart { addresses: start..start.saturating_add(u64::from(found.access.size)), ..part.clone() };
+        let addresses = start..start.saturating_add(u64::from(found.access.size));
+        let bytes = MapPart { addresses, cycles: 0..u64::MAX, ..part.clone() };
         // The clocks of different threads say nothing about what came first.
         let writer = Wanted {
             part: &bytes,
             thread: Some(found.thread),
             way: Way::Previous,
             limit: Some(found.place()),
-            stores_only: true,
+            what: CountedKinds::Stores,
+            begins: false,
             over,
         };
         let writer = self.nearest(&writer)?;
@@ -177,7 +187,10 @@ impl TraceMap {
             .filter(|frame| {
                 let pages = pages(&wanted.part.addresses, frame.shift);
                 let first = frame.cells.partition_point(|cell| cell.page < pages.start);
+                let cycles = &wanted.part.cycles;
                 frame.process == wanted.part.process
+                    && frame.cycles.start < cycles.end
+                    && frame.cycles.end >= cycles.start
                     && wanted.thread.is_none_or(|thread| thread == frame.thread)
                     && frame.cells.get(first).is_some_and(|cell| cell.page < pages.end)
             })

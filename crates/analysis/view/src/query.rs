@@ -294,10 +294,16 @@ impl<'a> Parameters<'a> {
             }
             _ => return Err(Refusal::wrong("of, entry: both or none")),
         };
+        let begins = match self.take("begins") {
+            None | Some("0") => false,
+            Some("1") => true,
+            Some(_) => return Err(Refusal::wrong("begins: 0 or 1")),
+        };
+        let what = self.kinds()?;
         let asker = self.number("asker")?;
         let part = self.part(map)?;
         self.finish()?;
-        Ok(AccessRequest { part, way, cycle, entry, asker })
+        Ok(AccessRequest { part, what, begins, way, cycle, entry, asker })
     }
 
     /// A tile.

@@ -42,6 +42,11 @@ impl CountedKinds {
         }
     }
 
+    /// Whether accesses of that kind are counted.
+    pub(crate) fn has(self, kind: usize) -> bool {
+        self.mask()[kind] > 0
+    }
+
     fn of(self, cell: &MapCell) -> u64 {
         cell.counts.iter().zip(self.mask()).map(|(&count, one)| u64::from(count) * one).sum()
     }

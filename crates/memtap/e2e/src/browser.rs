@@ -87,7 +87,12 @@ impl Browser {
 
     /// Gives the window that size in pixels.
     pub fn size(&mut self, width: u32, height: u32) {
-        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.size_at(width, height, 1.0);
+    }
+
+    /// The same on a screen that has so many of its own pixels for each.
+    pub fn size_at(&mut self, width: u32, height: u32, ratio: f64) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": ratio, "mobile": false});
         self.ask("Emulation.setDeviceMetricsOverride", size);
     }
 

@@ -114,6 +114,14 @@ impl ViewPage {
         (point[0].as_f64().expect("a number"), point[1].as_f64().expect("a number"))
     }
 
+    /// A point of the map's canvas, in the window.
+    pub fn on_page(&mut self, x: f64, y: f64) -> (f64, f64) {
+        let point = self.browser.value(&format!(
+            "(() => {{ const box = memtapView.map.canvas.getBoundingClientRect(); return [box.left + {x}, box.top + {y}]; }})()"
+        ));
+        (point[0].as_f64().expect("a number"), point[1].as_f64().expect("a number"))
+    }
+
     /// Where an access is drawn: the middle of its first byte and cycle.
     pub fn point_of(&mut self, cycle: u64, addr: u64) -> (f64, f64) {
         let point = self.browser.value(&format!(

@@ -188,6 +188,86 @@ fn the_wheel_zooms_to_a_single_access_and_keys_go_to_the_next() {
     page.quiet();
 }
 
+/// Whatever the mouse says of a cell, a click finds: an access of that cell where it counts some, and nothing where it counts none.
+#[test]
+fn a_click_finds_what_the_mouse_counts() {
+    let mut page = heap();
+    let zoom = |page: &mut ViewPage, part: f64| {
+        page.browser.value(&format!(
+            "(() => {{ const {{ map }} = memtapView, {{ from, to, bottom }} = map.bounds; \
+             map.move({{ from, to: from + (to - from) * {part}, top: bottom * (1 - {part}), bottom }}, 0); }})()"
+        ));
+        page.settle();
+    };
+    let mut clicked = 0;
+    for (part, ratio) in [(1.0, 1.0), (0.3, 1.5), (0.05, 2.0), (0.002, 1.0)] {
+        page.browser.size_at(2560, 1440, ratio);
+        zoom(&mut page, part);
+        // Some cells with accesses, some next to them, and some anywhere.
+        let points = page.browser.value(
+            "(() => { const { map } = memtapView, { plot, tile } = map; let seed = 12345; \
+             const random = (end) => { seed = (seed * 1103515245 + 12345) % 2147483648; return Math.floor(seed / 2147483648 * end); }; \
+             const full = [...tile.counts.keys()].filter((cell) => tile.counts[cell] > 0); \
+             const cells = Array.from({ length: 50 }, (_, n) => n % 5 === 4 || full.length === 0 ? random(tile.counts.length) : full[random(full.length)]); \
+             return cells.map((cell, n) => { const off = n % 5 === 3 ? 1 : 0; \
+             const x = plot.x + (cell % tile.width + off + 0.5) / tile.width * plot.width, y = plot.y + (Math.floor(cell / tile.width) + 0.5) / tile.height * plot.height; \
+             return [x, y]; }).filter(([x, y]) => map.cellAt(x, y)); })()",
+        );
+        for point in points.as_array().expect("points") {
+            let [x, y] = [0, 1].map(|at| point[at].as_f64().expect("a number"));
+            let on_page = page.on_page(x, y);
+            page.browser.point_at(on_page);
+            let cell = page.browser.value(&format!(
+                "(({{ count, from, to, low, high }}) => [count, from, to, String(low), String(high)])(memtapView.map.cellAt({x}, {y}))"
+            ));
+            let count = cell[0].as_u64().expect("a count");
+            let words = if count == 1 { "1 access".to_owned() } else { format!("{count} accesses") };
+            let hovered = page.browser.text("#where").replace(['\u{202f}', '\u{a0}'], "");
+            assert!(hovered.ends_with(&words), "{hovered} is not {words}");
+            page.browser.drag(on_page, on_page, false);
+            page.settle();
+            let said = page.browser.text("#accessed");
+            if count == 0 {
+                assert!(said.contains("There is no access here"), "{said}");
+                continue;
+            }
+            let is_exact = "(({ spread, estimated }) => spread + estimated === 0)(memtapView.map.tile.facts)";
+            let is_there = page.browser.value(&format!(
+                "((found) => found === null ? null : {} <= found.cycle && found.cycle < {} && {}n <= BigInt(found.addr) && BigInt(found.addr) < {}n)(memtapView.walk.found)",
+                cell[1], cell[2], cell[3].as_str().expect("text"), cell[4].as_str().expect("text")
+            ));
+            match is_there {
+                Value::Null => {
+                    assert!(said.contains("zoom in"), "{said}");
+                    assert_eq!(page.browser.value(is_exact), false, "{cell}: {said}");
+                }
+                is_there => assert_eq!(is_there, true, "{cell}: {said}"),
+            }
+            clicked += 1;
+        }
+    }
+    assert!(clicked > 100, "{clicked}");
+    page.quiet();
+}
+
+#[test]
+fn colours_of_single_accesses_stand_out() {
+    let mut page = heap();
+    for scheme in ["light", "dark"] {
+        let contrast = page.browser.value(&format!(
+            "(async () => {{ const {{ ramp }} = await import('./colors.js'); \
+             const linear = (value) => value <= 10.31475 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4; \
+             const light = ([red, green, blue]) => 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue); \
+             const ground = light({scheme} ? [13, 14, 16] : [255, 255, 255]); \
+             const few = light([...new Uint8Array(ramp({scheme}).buffer, 0, 3)]); \
+             const [high, low] = [ground, few].sort((a, b) => b - a); return (high + 0.05) / (low + 0.05); }})()",
+            scheme = scheme == "dark"
+        ));
+        assert!(contrast.as_f64().expect("a number") >= 3.0, "{scheme}: {contrast}");
+    }
+    page.quiet();
+}
+
 #[test]
 fn the_flame_graph_has_what_the_table_has() {
     let mut page = heap();

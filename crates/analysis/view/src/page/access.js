@@ -20,13 +20,19 @@ export class AccessWalk {
     this.map?.mark(null);
   }
 
-  /** The first access at a point of the picture, or after it. */
+  /** The first access of those that the cell at a point of the picture counts. */
   begin(x, y) {
     const { map } = this;
-    const words = map.wordsAt(x, y);
-    if (!words) return;
-    const { from, low, high } = map.between({ x, y }, x + 1, y + 1);
-    this.look({ low, high, cycle: from, way: "next" });
+    const cell = map.cellAt(x, y);
+    if (!cell) return;
+    if (cell.count === 0) {
+      this.forget();
+      this.element.hidden = false;
+      this.words.textContent = "There is no access here.";
+      return;
+    }
+    const { low, high, from, to } = cell;
+    this.look({ low, high, from, to, cycle: from, way: "next", begins: 1, what: map.what }, cell);
   }
 
   /** The nearest one to the same bytes. */
@@ -37,7 +43,7 @@ export class AccessWalk {
     this.look({ low, high: low + BigInt(found.bytes), cycle: found.cycle, way, of: found.thread, entry: found.entry });
   }
 
-  async look({ low, high, ...rest }) {
+  async look({ low, high, ...rest }, cell = null) {
     const { map } = this;
     this.asking?.abort();
     const asking = this.asking = new AbortController();
@@ -48,7 +54,7 @@ export class AccessWalk {
     try {
       const { found, writer } = await this.ask(`access?${parameters}`, asking.signal);
       if (asking !== this.asking) return;
-      this.tell(found, writer, rest.way);
+      this.tell(found, writer, rest.way, cell);
     } catch (error) {
       if (error.name === "AbortError" || asking !== this.asking) return;
       this.words.textContent = error.message;
@@ -61,16 +67,21 @@ export class AccessWalk {
     return this.asking === null;
   }
 
-  tell(found, writer, way) {
+  tell(found, writer, way, cell) {
+    if (!found && cell) {
+      const which = cell.count === 1 ? "The access that is counted here is" : `The ${counted(cell.count, "access", "accesses")} that are counted here are`;
+      this.words.textContent = `${which} somewhere on this page and near this cycle: zoom in to see single ones.`;
+      return;
+    }
     if (!found) {
-      const where = this.found ? "of these bytes" : "of what was clicked on";
-      this.words.textContent = `There is no access ${where} ${way === "next" ? "after that" : "before that"}.`;
+      this.words.textContent = `There is no access to these bytes ${way === "next" ? "after that" : "before that"}.`;
       return;
     }
     this.found = found;
     const by = ({ function: name, line }) => (name ? ` by ${name}${line ? ` (${line})` : ""}` : "");
     const several = this.map.thread === null && this.map.threads > 1;
     const words = [
+      ...(cell && cell.count > 1 ? [`The first of ${counted(cell.count, "access", "accesses")} here.`] : []),
       `Cycle ${grouped(found.cycle)}${several ? ` of thread ${found.thread}` : ""}: ${found.kind} of ${counted(found.bytes, "byte")}`,
       `at ${found.addr}, ${found.variable},${by(found)}.`,
       writer ? `Written before that at cycle ${grouped(writer.cycle)}${by(writer)}.` : "Not written before that by a recorded access of this thread.",

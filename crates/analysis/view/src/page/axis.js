@@ -32,6 +32,12 @@ export class AddressAxis {
     return run.start + BigInt(offset);
   }
 
+  /** The first address whose place is not before one. */
+  addressFrom(place) {
+    const run = this.runs[this.runAt(place)];
+    return run.start + BigInt(Math.min(run.bytes, Math.max(0, Math.ceil((place - run.at) / run.scale))));
+  }
+
   /** The place of an address; of one between runs that of the next one. */
   place(address) {
     let low = 0, high = this.runs.length - 1;

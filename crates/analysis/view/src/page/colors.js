@@ -27,8 +27,8 @@ export function ramp(dark) {
   const bytes = new Uint8ClampedArray(colors.buffer);
   for (let step = 0; step < STEPS; step++) {
     const part = step / (STEPS - 1);
-    // On a dark page many is bright, on a light one many is dark.
-    const [lightness, hue] = dark ? [0.5 + 0.45 * part, 262 - 162 * part] : [0.8 - 0.58 * part, 100 + 165 * part];
+    // On a dark page many is bright, on a light one many is dark. A single access has a contrast of 3:1 to the ground.
+    const [lightness, hue] = dark ? [0.52 + 0.43 * part, 262 - 162 * part] : [0.65 - 0.43 * part, 100 + 165 * part];
     bytes.set([...rgb(lightness, 0.06 + 0.08 * Math.abs(2 * part - 1), hue), 255], 4 * step);
   }
   return colors;

@@ -13,6 +13,8 @@ const RIGHT = 8;
 const MOST_CELLS = 1 << 20;
 /** What is drawn are a few pixels from memory: a graphics processor has nothing to do but to be waited for. */
 const IN_MEMORY = { willReadFrequently: true };
+/** A cell with accesses is drawn at least so large, in pixels of the device. */
+const MARK_PIXELS = 3;
 /** Blocks of fewer pixels are not outlined. */
 const FEWEST_PIXELS = 5;
 const FEWEST_CYCLES = 16;
@@ -26,7 +28,44 @@ class Tile {
     const head = new DataView(buffer).getUint32(0, true);
     this.facts = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, head)));
     this.counts = new Uint32Array(buffer, 4 + head);
-    Object.assign(this, { window, width, height, image: null });
+    Object.assign(this, { window, width, height, image: null, marks: this.counts, reach: 0 });
+  }
+
+  /** Makes the mark of each cell reach over so many empty ones around it. */
+  widen(reach) {
+    if (reach === this.reach) return;
+    this.reach = reach;
+    this.marks = this.counts;
+    if (reach === 0) return;
+    const { width, height, counts } = this;
+    const across = new Int32Array(counts.length).fill(-1);
+    // Nearer ones first, and of equals the one before: whatever the mark of a cell is, a click on it means that cell.
+    const spread = (from, to, step, lines, line, length) => {
+      for (let row = 0; row < lines; row++) {
+        for (let at = 0; at < length; at++) {
+          const cell = row * line + at * step;
+          let found = from(cell);
+          for (let away = 1; found < 0 && away <= reach; away++) {
+            if (at >= away) found = from(cell - away * step);
+            if (found < 0 && at + away < length) found = from(cell + away * step);
+          }
+          to[cell] = found;
+        }
+      }
+    };
+    spread((cell) => (counts[cell] > 0 ? cell : -1), across, 1, height, width, width);
+    const owners = new Int32Array(counts.length).fill(-1);
+    spread((cell) => across[cell], owners, width, width, 1, height);
+    this.owners = owners;
+    this.marks = Uint32Array.from(owners, (owner) => (owner < 0 ? 0 : counts[owner]));
+  }
+
+  /** The cell whose mark is drawn at a cell. */
+  cellAt(column, row) {
+    const cell = row * this.width + column;
+    const owner = this.reach > 0 ? this.owners[cell] : cell;
+    const shown = owner < 0 ? cell : owner;
+    return { column: shown % this.width, row: Math.floor(shown / this.width), count: this.counts[shown] };
   }
 
   /** Its picture, with the last of the colours for so many accesses. */
@@ -38,7 +77,7 @@ class Tile {
     const pixels = new Uint32Array(image.data.buffer);
     const known = new Map();
     for (let at = 0; at < pixels.length; at++) {
-      const count = this.counts[at];
+      const count = this.marks[at];
       if (count === 0) continue;
       let color = known.get(count);
       if (color === undefined) known.set(count, color = colors[step(count, most)]);
@@ -158,6 +197,13 @@ export class MemoryMap extends EventTarget {
     return { exact, low, high, width, height };
   }
 
+  /** How many empty cells around it the mark of a cell reaches over, so that it can be seen. */
+  reach(tile) {
+    const ratio = devicePixelRatio || 1;
+    const pixels = ratio * Math.min(this.plot.width / tile.width, this.plot.height / tile.height);
+    return Math.max(0, Math.ceil((MARK_PIXELS / pixels - 1) / 2));
+  }
+
   async ask() {
     if (!this.plot || !this.process) return;
     this.asking?.abort();
@@ -173,6 +219,7 @@ export class MemoryMap extends EventTarget {
       const tile = new Tile(await this.fetchTile(parameters, asking.signal), exact, width, height);
       if (asking !== this.asking) return;
       this.tile = tile;
+      tile.widen(this.reach(tile));
       tile.paint(this.colors, this.most);
       // The window may be another one by now, whose tile is asked for soon.
       this.outdated = changes !== this.changes;
@@ -481,16 +528,24 @@ export class MemoryMap extends EventTarget {
       const until = block.to < this.bounds.to ? ` to ${grouped(block.to)}` : " on";
       words.push(`block of ${counted(block.bytes, "byte")} at ${block.start}, from cycle ${grouped(block.from)}${until}`);
     }
-    const tile = this.tile;
-    if (tile) {
-      const { from, to, top, bottom } = tile.window;
-      const column = Math.floor((cycle - from) / (to - from) * tile.width);
-      const row = Math.floor((place - top) / (bottom - top) * tile.height);
-      if (column >= 0 && row >= 0 && column < tile.width && row < tile.height) {
-        words.push(counted(tile.counts[row * tile.width + column], "access", "accesses"));
-      }
-    }
+    const cell = this.cellAt(x, y);
+    if (cell) words.push(counted(cell.count, "access", "accesses"));
     return words.join(" \u00b7 ");
+  }
+
+  /** The cell whose mark is drawn at a point of the picture: its count, its cycles, and the addresses whose accesses it counts. */
+  cellAt(x, y) {
+    const { plot, tile } = this;
+    if (!tile || x < plot.x || y < plot.y || x >= plot.x + plot.width || y >= plot.y + plot.height) return null;
+    const { from, to, top, bottom } = tile.window;
+    const at = [Math.floor((this.cycle(x) - from) / (to - from) * tile.width), Math.floor((this.place(y) - top) / (bottom - top) * tile.height)];
+    if (at[0] < 0 || at[1] < 0 || at[0] >= tile.width || at[1] >= tile.height) return null;
+    const { column, row, count } = tile.cellAt(...at);
+    // As the server divides a window: the first of each part.
+    const first = (range, parts, part) => Number((BigInt(range) * BigInt(part) + BigInt(parts) - 1n) / BigInt(parts));
+    const cycles = [column, column + 1].map((part) => from + first(to - from, tile.width, part));
+    const places = [row, row + 1].map((part) => top + first(bottom - top, tile.height, part));
+    return { count, from: cycles[0], to: cycles[1], low: this.axis.addressFrom(places[0]), high: this.axis.addressAfter(places[1]) };
   }
 
   /** What a cell stands for, in words. */
@@ -506,6 +561,11 @@ export class MemoryMap extends EventTarget {
   zoom(time, space, x = this.plot.x + this.plot.width / 2, y = this.plot.y + this.plot.height / 2) {
     const { from, to, top, bottom } = this.window;
     const cycle = clamp(this.cycle(x), from, to), place = clamp(this.place(y), top, bottom);
+    // At the limit it stands still.
+    const run = this.axis.runs[this.axis.runAt(clamp((top + bottom) / 2, 0, this.bounds.bottom - 1))];
+    time = Math.max(time, Math.min(1, FEWEST_CYCLES / (to - from)));
+    space = Math.max(space, Math.min(1, FEWEST_BYTES * run.scale / (bottom - top)));
+    if (time === 1 && space === 1) return;
     this.move({
       from: cycle - (cycle - from) * time, to: cycle + (to - cycle) * time,
       top: place - (place - top) * space, bottom: place + (bottom - place) * space,
