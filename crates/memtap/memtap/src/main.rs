@@ -31,6 +31,7 @@ mod cmd {
     mod limit;
     pub(crate) mod lines;
     pub(crate) mod man;
+    pub(crate) mod mcp;
     pub(crate) mod memory;
     pub(crate) mod merge;
     pub(crate) mod probe;
@@ -42,6 +43,7 @@ mod cmd {
     mod rtvm_options;
     pub(crate) mod serve;
     pub(crate) mod sessions;
+    mod sibling;
     pub(crate) mod sql;
     pub(crate) mod stat;
     pub(crate) mod taint;
@@ -157,6 +159,7 @@ enum Command {
     Export(cmd::export::Args),
     Sql(cmd::sql::Args),
     Catalogue(cmd::catalogue::Args),
+    Mcp(cmd::mcp::Args),
     Memory(cmd::memory::Args),
     Archive(cmd::archive::Args),
     Check(cmd::check::Args),
@@ -207,6 +210,7 @@ fn main() -> ExitCode {
         Command::Export(args) => cmd::export::run(&args, &symbols, strict),
         Command::Sql(args) => cmd::sql::run(&args, &symbols, strict),
         Command::Catalogue(args) => cmd::catalogue::run(&args, &symbols),
+        Command::Mcp(args) => cmd::mcp::run(&args, &symbols),
         Command::Memory(args) => cmd::memory::run(&args),
         Command::Archive(args) => cmd::archive::run(&args),
         Command::Check(args) => cmd::check::run(&args),

@@ -5,8 +5,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Parser;
+
+use super::sibling;
 
 /// The binary that answers.
 const PROGRAM: &str = "memtap-sql";
@@ -65,22 +67,9 @@ impl Args {
     }
 }
 
-/// Where it may be: beside memtap, then where PATH says.
-fn places() -> Vec<PathBuf> {
-    let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(PROGRAM)));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(PROGRAM));
-    beside.into_iter().chain(on_path.collect::<Vec<_>>()).collect()
-}
-
 /// The other binary.
 pub(super) fn program() -> Result<PathBuf> {
-    match places().into_iter().find(|place| place.is_file()) {
-        Some(program) => Ok(program),
-        None => bail!(
-            "{PROGRAM} is neither beside memtap nor on PATH; build it with cargo build --release -p {PROGRAM}, and copy target/release/{PROGRAM} beside memtap"
-        ),
-    }
+    sibling::find(PROGRAM)
 }
 
 /// Becomes the other binary. `symbols` and `strict` are options that all commands have.
