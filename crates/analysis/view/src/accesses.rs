@@ -4,7 +4,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use analysis::{Error, Moment, Tool};
 use memref::{Access, AccessKind, ThreadId};
@@ -15,7 +14,7 @@ use crate::error::Refusal;
 use crate::frames::{MapFrame, kind_number};
 use crate::map::TraceMap;
 use crate::part::MapPart;
-use crate::pending_requests::PendingRequests;
+use crate::pending_requests::{PendingRequest, PendingRequests};
 use crate::tile::CountedKinds;
 
 /// An access that begins before some bytes may reach into them: the largest one does.
@@ -89,7 +88,7 @@ struct Wanted<'a> {
     limit: Option<AccessPlace>,
     what: CountedKinds,
     begins: bool,
-    over: &'a AtomicBool,
+    request: &'a PendingRequest,
 }
 
 impl Wanted<'_> {
@@ -140,18 +139,18 @@ impl TraceMap {
         request: &AccessRequest,
         pending: &PendingRequests,
     ) -> Result<Value, Refusal> {
-        let over = pending.begin(request.asker);
-        let answer = self.access_and_writer(request, &over);
-        pending.end(request.asker, &over);
+        let waiting = pending.begin(request.asker);
+        let answer = self.access_and_writer(request, &waiting);
+        pending.end(request.asker, &waiting);
         match answer {
-            Err(_) if over.load(Ordering::Relaxed) => {
+            Err(_) if waiting.is_over() => {
                 Err(Refusal::new(409, "another access was asked for meanwhile"))
             }
             answer => answer.map_err(Refusal::from),
         }
     }
 
-    fn access_and_writer(&self, request: &AccessRequest, over: &Arc<AtomicBool>) -> Result<Value, Error> {
+    fn access_and_writer(&self, request: &AccessRequest, waiting: &Arc<PendingRequest>) -> Result<Value, Error> {
         let AccessRequest { part, what, begins, way, cycle, entry, .. } = request;
         let limit = match (entry, way) {
             (Some((thread, entry)), _) => Some(AccessPlace { cycle: *cycle, thread: *thread, entry: *entry }),
@@ -159,7 +158,7 @@ impl TraceMap {
             (None, Way::Previous) => Some(AccessPlace::after(*cycle)),
         };
         let (what, begins) = (*what, *begins);
-        let wanted = Wanted { part, thread: part.thread, way: *way, limit, what, begins, over };
+        let wanted = Wanted { part, thread: part.thread, way: *way, limit, what, begins, request: waiting };
         let Some(found) = self.nearest(&wanted)? else { return Ok(json!({"found": null, "writer": null})) };
         let start = found.access.addr.0;
         let addresses = start..start.saturating_add(u64::from(found.access.size));
@@ -172,7 +171,7 @@ impl TraceMap {
             limit: Some(found.place()),
             what: CountedKinds::Stores,
             begins: false,
-            over,
+            request: waiting,
         };
         let writer = self.nearest(&writer)?;
         let named = |found: &FoundAccess| self.named_access(found);
@@ -215,7 +214,7 @@ impl TraceMap {
         let mut cursor = frame.accesses(&self.session)?;
         let mut last = None;
         while let Some((first, accesses)) = cursor.next_block()? {
-            if wanted.over.load(Ordering::Relaxed) {
+            if wanted.request.is_over() {
                 return Err(Error::Output(std::io::ErrorKind::Interrupted.into()));
             }
             for (entry, &access) in (first..).zip(accesses) {

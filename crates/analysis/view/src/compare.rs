@@ -2,7 +2,6 @@
 //! those of `memtap diff`, matched by the same rules, but for a part of each run.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use analysis::stack::CountedStacks;
 use analysis::{By, ComparedRow, Count, Error, compared, compared_stacks, has_stacks};
@@ -12,7 +11,7 @@ use serde_json::json;
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
-use crate::pending_requests::PendingRequests;
+use crate::pending_requests::{PendingRequest, PendingRequests};
 use crate::table::{count_json, superseded};
 
 /// Rows that are sent; the others are one sum.
@@ -65,15 +64,15 @@ pub(crate) fn compare(
     request: &CompareRequest,
     pending: &PendingRequests,
 ) -> Result<String, Refusal> {
-    let over = pending.begin(request.asker);
+    let waiting = pending.begin(request.asker);
     let runs =
         [PartOfRun { map: before, part: &request.before }, PartOfRun { map: after, part: &request.after }];
     let rows = match request.by {
-        ComparedBy::Table(by) => aligned(&runs, by, &over),
-        ComparedBy::Stack => aligned_stacks(&runs, &over),
+        ComparedBy::Table(by) => aligned(&runs, by, &waiting),
+        ComparedBy::Stack => aligned_stacks(&runs, &waiting),
     };
-    pending.end(request.asker, &over);
-    let rows = superseded(rows, &over)?;
+    pending.end(request.asker, &waiting);
+    let rows = superseded(rows, &waiting)?;
     let total = compared_total(&rows);
     let (mut rows, same): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.before != row.after);
     let more = rows.split_off(rows.len().min(MOST_ROWS));
@@ -101,18 +100,18 @@ fn both(rows: usize, before: &Count, after: &Count) -> serde_json::Value {
 fn aligned(
     [before, after]: &[PartOfRun<'_>; 2],
     by: By,
-    over: &Arc<AtomicBool>,
+    waiting: &Arc<PendingRequest>,
 ) -> Result<Vec<ComparedRow>, Refusal> {
-    Ok(compared(before.map.rows(before.part, by, over)?, after.map.rows(after.part, by, over)?))
+    Ok(compared(before.map.rows(before.part, by, waiting)?, after.map.rows(after.part, by, waiting)?))
 }
 
-fn aligned_stacks(runs: &[PartOfRun<'_>; 2], over: &Arc<AtomicBool>) -> Result<Vec<ComparedRow>, Refusal> {
+fn aligned_stacks(runs: &[PartOfRun<'_>; 2], waiting: &PendingRequest) -> Result<Vec<ComparedRow>, Refusal> {
     let mut stacks = Vec::new();
     for PartOfRun { map, part } in runs {
         if !has_stacks(&map.session) {
             return Err(Refusal::new(404, "a trace has no accesses to stacks, and so no calls"));
         }
-        if over.load(Ordering::Relaxed) {
+        if waiting.is_over() {
             break;
         }
         let tally = map.stacks(part)?;

@@ -1,7 +1,6 @@
 //! The flame graph of a part of a trace. It is the same as that of `memtap flame`, but for fewer accesses, and drawn by the page.
 
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 
 use analysis::has_stacks;
 use analysis::stack::StackTally;
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
-use crate::pending_requests::PendingRequests;
+use crate::pending_requests::{PendingRequest, PendingRequests};
 
 /// Frames that are narrower than such a part of the picture are left out.
 const NARROWEST: u64 = 4_000;
@@ -33,15 +32,15 @@ impl TraceMap {
         if !has_stacks(&self.session) {
             return Err(Refusal::new(404, "the trace has no accesses to stacks, and so no calls"));
         }
-        let over = pending.begin(request.asker);
+        let waiting = pending.begin(request.asker);
         // One at a time: each needs memory for all stacks.
         let turn = self.flames.lock().unwrap_or_else(PoisonError::into_inner);
-        if over.load(Ordering::Relaxed) {
+        if waiting.is_over() {
             return Err(Refusal::new(409, "another flame graph was asked for meanwhile"));
         }
         let counted = self.stacks(&request.part);
         drop(turn);
-        pending.end(request.asker, &over);
+        pending.end(request.asker, &waiting);
         let mut tree = CallTree::new();
         tree.count(self.session.names(), &counted?);
         let graph = FlameGraph::of(&self.session, &tree, Measure::Accesses);

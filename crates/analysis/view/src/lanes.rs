@@ -1,7 +1,6 @@
 //! Lanes: what each thread does over time. Its accesses are tiles that are one row high. Allocations,
 //! releases and synchronisation are separate events, which are read for the requested part.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use memref::{Event, ThreadId};
 use serde_json::{Value, json};
@@ -10,7 +9,7 @@ use trace_format::{Batch, Filter, KindSet};
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
-use crate::pending_requests::PendingRequests;
+use crate::pending_requests::{PendingRequest, PendingRequests};
 use crate::table::superseded;
 use crate::tile::{CountedKinds, MOST_DECODED, TileRequest};
 
@@ -52,13 +51,13 @@ impl LaneEvents {
 impl TraceMap {
     /// The lanes of a part.
     pub(crate) fn lanes(&self, request: &LanesRequest, pending: &PendingRequests) -> Result<Value, Refusal> {
-        let over = pending.begin(request.asker);
-        let lanes = self.counted_lanes(request, &over);
-        pending.end(request.asker, &over);
-        superseded(lanes, &over)
+        let waiting = pending.begin(request.asker);
+        let lanes = self.counted_lanes(request, &waiting);
+        pending.end(request.asker, &waiting);
+        superseded(lanes, &waiting)
     }
 
-    fn counted_lanes(&self, request: &LanesRequest, over: &AtomicBool) -> Result<Value, Refusal> {
+    fn counted_lanes(&self, request: &LanesRequest, waiting: &PendingRequest) -> Result<Value, Refusal> {
         let LanesRequest { part, .. } = request;
         let records = self.session.trace().threads().iter();
         let mut threads: Vec<_> = records
@@ -73,7 +72,7 @@ impl TraceMap {
         let decoded = MOST_DECODED / threads.len().max(1);
         let (mut lanes, mut estimated) = (Vec::new(), 0);
         for record in threads {
-            if over.load(Ordering::Relaxed) {
+            if waiting.is_over() {
                 break;
             }
             let tile = TileRequest {
@@ -87,7 +86,7 @@ impl TraceMap {
             };
             let tile = self.tile_with(&tile, decoded)?;
             estimated += tile.estimated;
-            let [allocations, releases, syncs] = self.lane_events(request, record.thread, over)?;
+            let [allocations, releases, syncs] = self.lane_events(request, record.thread, waiting)?;
             lanes.push(json!({
                 "thread": record.thread.0,
                 "tid": record.tid,
@@ -105,7 +104,7 @@ impl TraceMap {
         &self,
         request: &LanesRequest,
         thread: ThreadId,
-        over: &AtomicBool,
+        waiting: &PendingRequest,
     ) -> Result<[LaneEvents; 3], Refusal> {
         let LanesRequest { part, width, .. } = request;
         let filter = Filter {
@@ -121,7 +120,7 @@ impl TraceMap {
         let mut events: [LaneEvents; 3] = Default::default();
         let mut cursor = self.session.trace().shard(thread).events(&filter);
         while let Some(batch) = cursor.next_batch()? {
-            if over.load(Ordering::Relaxed) {
+            if waiting.is_over() {
                 break;
             }
             let (number, cycle) = match batch {

@@ -30,12 +30,12 @@ impl TraceMap {
         pending: &PendingRequests,
     ) -> Result<String, Refusal> {
         let MachineTable { part, by, name, asker } = request;
-        let over = pending.begin(*asker);
+        let waiting = pending.begin(*asker);
         let part =
             MemoryPart { cycles: part.cycles.clone(), addresses: part.addresses.clone(), cpu: part.thread };
-        let rows = of_part(self.session.trace(), &part, *by, &over);
-        pending.end(*asker, &over);
-        let rows = superseded(rows.map_err(Refusal::from), &over)?;
+        let rows = of_part(self.session.trace(), &part, *by, &waiting.over);
+        pending.end(*asker, &waiting);
+        let rows = superseded(rows.map_err(Refusal::from), &waiting)?;
         table_json(name, rows).map_err(Refusal::from)
     }
 

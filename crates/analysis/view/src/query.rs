@@ -262,6 +262,13 @@ impl<'a> Parameters<'a> {
         }
     }
 
+    /// Who waits for an answer.
+    pub(crate) fn asker(mut self) -> Result<u64, Refusal> {
+        let asker = self.number("asker")?.ok_or_else(|| Refusal::wrong("asker: the number that asked is missing"))?;
+        self.finish()?;
+        Ok(asker)
+    }
+
     /// A source file.
     pub(crate) fn source(mut self) -> Result<String, Refusal> {
         let file = text("file", self.take("file").unwrap_or_default())?;

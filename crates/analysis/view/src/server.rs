@@ -135,6 +135,17 @@ impl Shared {
             let request = parameters.compare(before, after)?;
             return Ok(json(compare(before, after, &request, &self.pending)?));
         }
+        match name {
+            "progress" => {
+                let counted = self.pending.counted(parameters.asker()?);
+                return Ok(json(serde_json::json!({"counted": counted}).to_string()));
+            }
+            "cancel" => {
+                self.pending.cancel(parameters.asker()?);
+                return Ok(json("{}".to_owned()));
+            }
+            _ => {}
+        }
         let number = parameters.run(self.runs.len())?;
         let map = &self.runs[number];
         match name {

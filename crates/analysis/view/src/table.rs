@@ -1,6 +1,5 @@
 //! The table of a part of a trace: who accesses what there. It is the table of `memtap report`, counted by the same tool.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use analysis::{AccessRow, By, Count, Error, Moment, SortKey, Tally, Tool, join_families};
@@ -12,7 +11,7 @@ use trace_format::Filter;
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
-use crate::pending_requests::PendingRequests;
+use crate::pending_requests::{PendingRequest, PendingRequests};
 use crate::source::file_of;
 
 /// Rows that are sent; the others are one sum.
@@ -31,12 +30,12 @@ pub(crate) struct TableRequest {
 struct OneProcess {
     tally: Tally,
     process: ProcessId,
-    over: Arc<AtomicBool>,
+    request: Arc<PendingRequest>,
 }
 
 impl OneProcess {
     fn check(&self) -> Result<(), Error> {
-        match self.over.load(Ordering::Relaxed) {
+        match self.request.is_over() {
             true => Err(Error::Output(std::io::ErrorKind::Interrupted.into())),
             false => Ok(()),
         }
@@ -46,6 +45,7 @@ impl OneProcess {
 impl Tool for OneProcess {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         self.check()?;
+        self.request.add(accesses.len());
         if at.process == self.process { self.tally.accesses(at, accesses) } else { Ok(()) }
     }
 
@@ -80,10 +80,10 @@ pub(crate) fn table_json(by: &str, mut rows: Vec<AccessRow>) -> Result<String, E
     ))
 }
 
-/// What was counted, unless something else was asked for meanwhile.
-pub(crate) fn superseded<T>(counted: Result<T, Refusal>, over: &AtomicBool) -> Result<T, Refusal> {
-    match over.load(Ordering::Relaxed) {
-        true => Err(Refusal::new(409, "another table was asked for meanwhile")),
+/// What was counted, unless it was cancelled, or something else was asked for meanwhile.
+pub(crate) fn superseded<T>(counted: Result<T, Refusal>, request: &PendingRequest) -> Result<T, Refusal> {
+    match request.is_over() {
+        true => Err(Refusal::new(409, "cancelled")),
         false => counted,
     }
 }
@@ -109,10 +109,10 @@ impl TraceMap {
     /// Counts a table.
     pub(crate) fn table(&self, request: &TableRequest, pending: &PendingRequests) -> Result<String, Refusal> {
         let TableRequest { part, by, asker } = request;
-        let over = pending.begin(*asker);
-        let counted = self.rows(part, *by, &over);
-        pending.end(*asker, &over);
-        let rows = superseded(counted.map_err(Refusal::from), &over)?;
+        let waiting = pending.begin(*asker);
+        let counted = self.rows(part, *by, &waiting);
+        pending.end(*asker, &waiting);
+        let rows = superseded(counted.map_err(Refusal::from), &waiting)?;
         if *by == By::Line {
             let mut listed = self.listed_files.lock().unwrap_or_else(PoisonError::into_inner);
             listed.extend(rows.iter().filter_map(|row| file_of(&row.name)).map(str::to_owned));
@@ -125,7 +125,7 @@ impl TraceMap {
         &self,
         part: &MapPart,
         by: By,
-        over: &Arc<AtomicBool>,
+        waiting: &Arc<PendingRequest>,
     ) -> Result<Vec<AccessRow>, Error> {
         let filter = self.filter(part);
         let mut tally = Tally::new(&self.session, &[by])?;
@@ -136,7 +136,7 @@ impl TraceMap {
                 return Ok(tally.rows(by, &self.session, &resolvers));
             }
         }
-        let mut one = OneProcess { tally, process: part.process, over: over.clone() };
+        let mut one = OneProcess { tally, process: part.process, request: waiting.clone() };
         let resolvers = self.session.replay(&filter, part.thread, &mut one)?;
         Ok(one.tally.rows(by, &self.session, &resolvers))
     }

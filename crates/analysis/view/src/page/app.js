@@ -26,14 +26,14 @@ const askedOfRun = (path, signal) => asked(active.number > 0 ? `${path}&run=${ac
 
 const runs = [];
 let active;
-const chosen = { what: "all", by: "variable", compareBy: "variable" };
-const pane = new TablePane(element("pane"), (parameters, signal) => asked(`table?${parameters}`, signal));
-const flame = new FlamePane(element("flame"), (parameters, signal) => asked(`flame?${parameters}`, signal));
-const lanes = new LanesPane(element("lanes"), (parameters, signal) => asked(`lanes?${parameters}`, signal));
-const lifetimes = new LifetimesPane(element("lifetimes"), (parameters, signal) => asked(`lifetimes?${parameters}`, signal));
+const chosen = { what: "all", by: "variable", compareBy: "variable", scale: "log" };
+const pane = new TablePane(element("pane"), asked);
+const flame = new FlamePane(element("flame"), asked);
+const lanes = new LanesPane(element("lanes"), asked);
+const lifetimes = new LifetimesPane(element("lifetimes"), asked);
 /** Those that are opened by a click. */
 const folded = { lanes, lifetimes, flame };
-const compare = new ComparePane(element("compare"), (parameters, signal) => asked(`compare?${parameters}`, signal));
+const compare = new ComparePane(element("compare"), asked);
 const source = new SourcePane(element("source"), (parameters) => askedOfRun(`source?${parameters}`));
 const walk = new AccessWalk(element("access"), askedOfRun);
 const search = new PlaceSearch(element("found"), askedOfRun);
@@ -49,6 +49,7 @@ function remember() {
   if (chosen.what !== "all") words.push(`what=${chosen.what}`);
   if (chosen.by !== "variable") words.push(`by=${chosen.by}`);
   if (chosen.compareBy !== "variable") words.push(`compare-by=${chosen.compareBy}`);
+  if (chosen.scale !== "log") words.push(`scale=${chosen.scale}`);
   if (active.number > 0) words.push("active=after");
   const open = Object.keys(folded).filter((name) => folded[name].element.open);
   if (open.length > 0) words.push(`open=${open.join(",")}`);
@@ -70,6 +71,7 @@ function restore() {
   chosen.what = ["loads", "stores"].includes(given.get("what")) ? given.get("what") : "all";
   element("by").value = chosen.by = known(element("by"), "by");
   element("compare-by").value = chosen.compareBy = known(element("compare-by"), "compare-by");
+  scaleBy(given.get("scale") === "linear" ? "linear" : "log");
   const open = (given.get("open") ?? "").split(",");
   for (const name of Object.keys(folded)) folded[name].element.open = open.includes(name);
   walk.forget();
@@ -125,10 +127,11 @@ function fill() {
 /** What the panes below are about. */
 function tabulate() {
   if (!active) return;
-  const { parameters, words, soon, whole } = active.part;
+  const { parameters, words, soon, whole, isWhole } = active.part;
   if (active.number > 0) parameters.set("run", active.number);
   const where = runs.length > 1 ? `${active.trace.name}, ${words[0].toLowerCase()}${words.slice(1)}` : words;
-  pane.show({ parameters: `${parameters}&by=${chosen.by}`, words: where, whole, soon });
+  // The table of the whole run is what people look for first, however long it takes: it says how far it is.
+  pane.show({ parameters: `${parameters}&by=${chosen.by}`, words: where, whole, isWhole, soon: soon || isWhole });
   flame.show({ parameters: String(parameters), words: where, whole, soon: active.trace.parts <= FEW_FRAMES });
   // The index and the blocks are in memory.
   lanes.show({ parameters: `${parameters}&what=${chosen.what}`, words: where, whole, soon: true, run: active });
@@ -149,6 +152,15 @@ function scale() {
     if (!run.map.tile || runs.length < 2) continue;
     run.map.scaleTo(most);
     run.legend();
+  }
+}
+
+/** The colours of all maps follow counts so. */
+function scaleBy(scale) {
+  chosen.scale = scale;
+  for (const run of runs) {
+    run.map.scaleBy(scale === "linear");
+    run.find("scaling").value = scale;
   }
 }
 
@@ -175,6 +187,10 @@ function add(run) {
   map.canvas.addEventListener("pointerdown", touched, { capture: true });
   map.canvas.addEventListener("focus", touched);
   run.find("chosen").addEventListener("change", touched);
+  run.find("scaling").addEventListener("change", ({ target }) => {
+    scaleBy(target.value);
+    rememberSoon();
+  });
 }
 
 pane.addEventListener("lined", ({ detail }) => source.open(detail, pane.answer.rows));
@@ -286,7 +302,18 @@ function showMachine() {
   options(element("by"), ["variable", "function", "process"].map((by) => [by, by]));
 }
 
+/** The line for those who are here for the first time, until it is closed. A cookie, as storage would be another one for each port. */
+function hint() {
+  const closed = "memtap-view-hint=closed";
+  element("hint").hidden = document.cookie.split("; ").includes(closed);
+  element("hint").querySelector(".close").addEventListener("click", () => {
+    document.cookie = `${closed}; path=/; max-age=31536000; samesite=strict`;
+    element("hint").hidden = true;
+  });
+}
+
 async function begin() {
+  hint();
   const traces = [];
   try {
     traces.push(await asked("trace"));

@@ -34,10 +34,11 @@ export function ramp(dark) {
   return colors;
 }
 
-/** Which step a count has, where `most` is the largest: by its logarithm. */
-export function step(count, most) {
+/** Which step a count has, where `most` is the largest: by its logarithm, or in proportion to it. */
+export function step(count, most, isLinear) {
   if (most <= 1) return STEPS - 1;
-  return Math.min(STEPS - 1, Math.round((STEPS - 1) * Math.log(count) / Math.log(most)));
+  const part = isLinear ? (count - 1) / (most - 1) : Math.log(count) / Math.log(most);
+  return Math.min(STEPS - 1, Math.round((STEPS - 1) * part));
 }
 
 /** The next number of 1, 2, 5, 10, 20 ...: the scale stays as it is while the picture moves a little. */

@@ -27,9 +27,9 @@ function growth(before, after) {
 }
 
 export class ComparePane extends Counting {
-  /** In an element; `fetchRows(parameters, signal)` gives its rows. */
-  constructor(element, fetchRows) {
-    super(element, fetchRows);
+  /** In an element; `fetchAnswer(path, signal)` asks the server. */
+  constructor(element, fetchAnswer) {
+    super(element, fetchAnswer, "compare");
     this.table = new RowTable(element, [
       { key: "name", words: "name", left: true, cell: ({ name, module }) => [name, ...(module ? [faint(module)] : [])] },
       { key: "change", words: "change", value: ({ change }) => Math.abs(change), cell: ({ change }) => signed(change) },

@@ -8,9 +8,9 @@ const ROW = 19;
 const MOST_ROWS = 40;
 
 export class FlamePane extends Counting {
-  /** In an element; `fetchFlame(parameters, signal)` gives its frames. */
-  constructor(element, fetchFlame) {
-    super(element, fetchFlame);
+  /** In an element; `fetchAnswer(path, signal)` asks the server. */
+  constructor(element, fetchAnswer) {
+    super(element, fetchAnswer, "flame");
     this.zoomed = null;
     element.addEventListener("toggle", () => this.perhaps());
   }

@@ -16,9 +16,9 @@ const sum = (counts) => counts.reduce((sum, count) => sum + count, 0);
 const events = (pairs) => sum(pairs.map(([, count]) => count));
 
 export class LanesPane extends Counting {
-  /** In an element; `fetchLanes(parameters, signal)` gives the lanes. */
-  constructor(element, fetchLanes) {
-    super(element, (parameters, signal) => fetchLanes(`${parameters}&width=${WIDTH}`, signal));
+  /** In an element; `fetchAnswer(path, signal)` asks the server. */
+  constructor(element, fetchAnswer) {
+    super(element, fetchAnswer, "lanes");
     this.table = new RowTable(element, [
       { key: "name", words: "thread", left: true, cell: (row) => this.thread(row) },
       { key: "lane", words: "over time", left: true, value: ({ first }) => first, cell: (row) => this.lane(row) },
@@ -31,9 +31,10 @@ export class LanesPane extends Counting {
 
   /** As others are shown, of a run. */
   show(part) {
-    const recolored = this.colors !== part.run.map.colors;
-    Object.assign(this, { run: part.run, colors: part.run.map.colors, ink: part.run.map.ink });
-    super.show(part);
+    const { colors, ink, isLinear } = part.run.map;
+    const recolored = this.colors !== colors || this.isLinear !== isLinear;
+    Object.assign(this, { run: part.run, colors, ink, isLinear });
+    super.show({ ...part, parameters: `${part.parameters}&width=${WIDTH}` });
     if (recolored && this.answer && !this.stale) this.fill();
   }
 
@@ -93,7 +94,7 @@ export class LanesPane extends Counting {
     const scale = WIDTH / row.columns.length;
     row.columns.forEach((count, column) => {
       if (count === 0) return;
-      const color = this.colors[step(count, this.most)];
+      const color = this.colors[step(count, this.most, this.isLinear)];
       context.fillStyle = `rgb(${color & 255} ${color >> 8 & 255} ${color >> 16 & 255})`;
       context.fillRect(column * scale, top, Math.ceil(scale), height);
     });

@@ -7,9 +7,9 @@ import { bytes, counted, grouped } from "./words.js";
 const SAVED = ["name", "start", "bytes", "thread", "from", "to"];
 
 export class LifetimesPane extends Counting {
-  /** In an element; `fetchBlocks(parameters, signal)` gives the blocks. */
-  constructor(element, fetchBlocks) {
-    super(element, fetchBlocks);
+  /** In an element; `fetchAnswer(path, signal)` asks the server. */
+  constructor(element, fetchAnswer) {
+    super(element, fetchAnswer, "lifetimes");
     this.table = new RowTable(element, [
       { key: "name", words: "allocated by", left: true, cell: (row) => this.block(row) },
       { key: "bytes", words: "bytes" },

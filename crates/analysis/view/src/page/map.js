@@ -69,7 +69,7 @@ class Tile {
   }
 
   /** Its picture, with the last of the colours for so many accesses. */
-  paint(colors, most) {
+  paint(colors, most, isLinear) {
     const canvas = document.createElement("canvas");
     canvas.width = this.width;
     canvas.height = this.height;
@@ -80,7 +80,7 @@ class Tile {
       const count = this.marks[at];
       if (count === 0) continue;
       let color = known.get(count);
-      if (color === undefined) known.set(count, color = colors[step(count, most)]);
+      if (color === undefined) known.set(count, color = colors[step(count, most, isLinear)]);
       pixels[at] = color;
     }
     canvas.getContext("2d", IN_MEMORY).putImageData(image, 0, 0);
@@ -92,7 +92,7 @@ export class MemoryMap extends EventTarget {
   /** On a canvas; `fetchTile(parameters, signal)` gives a tile's bytes, `fetchBlocks` what blocks of the heap there are. */
   constructor(canvas, fetchTile, fetchBlocks) {
     super();
-    Object.assign(this, { canvas, fetchTile, fetchBlocks, blocks: [], tile: null, whole: null, asking: null, scale: null, selection: null, marked: null, access: null, pending: 0, changes: 0, drawn: false });
+    Object.assign(this, { canvas, fetchTile, fetchBlocks, blocks: [], tile: null, whole: null, asking: null, scale: null, isLinear: false, selection: null, marked: null, access: null, pending: 0, changes: 0, drawn: false });
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.scheme.addEventListener("change", () => this.recolor());
     new ResizeObserver(() => this.resized()).observe(canvas);
@@ -128,8 +128,17 @@ export class MemoryMap extends EventTarget {
   }
 
   repaint() {
-    for (const tile of [this.tile, this.whole]) tile?.paint(this.colors, this.most);
+    for (const tile of [this.tile, this.whole]) tile?.paint(this.colors, this.most, this.isLinear);
     this.redraw();
+  }
+
+  /** Colours are in proportion to counts, or to their logarithms. */
+  scaleBy(isLinear) {
+    if (this.isLinear === isLinear) return;
+    this.isLinear = isLinear;
+    if (!this.tile) return;
+    this.repaint();
+    this.dispatchEvent(new Event("painted"));
   }
 
   /** How many accesses have the last of the colours. */
@@ -220,7 +229,7 @@ export class MemoryMap extends EventTarget {
       if (asking !== this.asking) return;
       this.tile = tile;
       tile.widen(this.reach(tile));
-      tile.paint(this.colors, this.most);
+      tile.paint(this.colors, this.most, this.isLinear);
       // The window may be another one by now, whose tile is asked for soon.
       this.outdated = changes !== this.changes;
       const { bounds } = this;

@@ -93,7 +93,7 @@ export class Run {
     canvas.getContext("2d").putImageData(image, 0, 0);
     const end = map.most;
     const range = map.tile.facts.most === 0 ? "no access here" : end === 1 ? "1 access" : `1 to ${short(end)} accesses`;
-    this.find("scale").textContent = `${range} in a cell of ${map.cellWords} (logarithmic)`;
+    this.find("scale").textContent = `${range} in a cell of ${map.cellWords}`;
   }
 
   /** What is selected, or else shown: as a request has it, in words, and whether it is soon read. */
@@ -106,7 +106,7 @@ export class Run {
     const all = part.from <= map.bounds.from && part.to >= map.bounds.to && part.top <= 0 && part.bottom >= map.bounds.bottom;
     const words = all ? "The whole run" : `${selection ? "Selected" : "Shown"}: cycles ${grouped(part.from)} to ${grouped(part.to)}, ${hexadecimal(part.low)} to ${hexadecimal(part.high)}`;
     const soon = Boolean(selection) || (map.tile !== null && map.tile.facts.frames <= FEW_FRAMES);
-    return { parameters, words, soon, whole: accesses(process) };
+    return { parameters, words, soon, isWhole: all && this.thread === null, whole: accesses(process) };
   }
 
   /** What of it is kept in the page's address, as words of a fragment whose keys begin with `prefix`. */

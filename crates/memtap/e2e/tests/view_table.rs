@@ -1,0 +1,101 @@
+//! The table beside the map, and what a newcomer sees first, in a browser.
+
+use e2e::{TestProgram, ViewPage};
+use serde_json::json;
+
+fn heap() -> ViewPage {
+    ViewPage::of(TestProgram::named("heap.c").record_by("translate").trace)
+}
+
+/// The names of the rows.
+fn names(page: &mut ViewPage) -> Vec<String> {
+    let names = page.browser.value("[...document.querySelectorAll('#pane tbody th')].map(cell => cell.innerText)");
+    names.as_array().expect("an array").iter().map(|name| name.as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn rows_of_the_loader_are_one_until_they_are_asked_for() {
+    let mut page = heap();
+    page.settle();
+    let is_folded = |name: &String| name.starts_with("[dynamic loader]");
+    let all = page.report(&["--by", "variable"]);
+    let folded = names(&mut page);
+    assert_eq!(folded.iter().filter(|name| is_folded(name)).count(), 1, "{folded:?}");
+    assert_eq!(page.table(), all);
+    // What is searched for is found among them.
+    let of_loader = page.browser.value("memtapView.pane.answer.rows.find(row => row.owner === 'linker').name");
+    let of_loader = of_loader.as_str().expect("a name").to_owned();
+    page.browser.value(&format!(
+        "(() => {{ const search = document.querySelector('#pane .search'); search.value = '{of_loader}'; search.dispatchEvent(new Event('input')); }})()"
+    ));
+    assert!(names(&mut page).iter().any(|name| name.starts_with(&of_loader)), "{of_loader}");
+    page.browser.value(
+        "(() => { const search = document.querySelector('#pane .search'); search.value = ''; search.dispatchEvent(new Event('input')); })()",
+    );
+    assert_eq!(names(&mut page), folded);
+    page.browser.value(
+        "[...document.querySelectorAll('#pane tbody th')].find(cell => cell.innerText.startsWith('[dynamic loader]')).querySelector('button').click()",
+    );
+    let unfolded = names(&mut page);
+    assert!(unfolded.len() > folded.len() && !unfolded.iter().any(|name| is_folded(name)), "{unfolded:?}");
+    assert_eq!(page.table(), all);
+    page.quiet();
+}
+
+#[test]
+fn a_count_can_be_cancelled_and_begun_again() {
+    let mut page = heap();
+    page.settle();
+    // In one go, so that no answer can come between.
+    page.browser.value(
+        "(() => { const pane = memtapView.pane; pane.stale = true; pane.ask(); document.querySelector('#pane .cancel').click(); })()",
+    );
+    let state = "({ words: document.querySelector('#pane .covers').innerText, \
+                  count: document.querySelector('#pane .count').hidden, cancel: document.querySelector('#pane .cancel').hidden })";
+    let said = page.browser.value(state);
+    assert!(said["words"].as_str().is_some_and(|words| words.ends_with("cancelled.")), "{said}");
+    assert_eq!((&said["count"], &said["cancel"]), (&json!(false), &json!(true)));
+    page.browser.click("#pane .count");
+    page.browser.wait("memtapView.pane.settled");
+    assert_eq!(page.table(), page.report(&["--by", "variable"]));
+    // Nobody waits any more, and nobody else is cancelled.
+    assert_eq!(page.viewer.json("progress?asker=1"), json!({"counted": null}));
+    assert_eq!(page.viewer.json("cancel?asker=1"), json!({}));
+    assert_eq!(page.viewer.get("progress").status, 400);
+    page.quiet();
+}
+
+#[test]
+fn colours_follow_counts_or_their_logarithms_and_the_address_keeps_it() {
+    let mut page = heap();
+    page.settle();
+    let drawn = "(tile => { const image = tile.image; \
+                  return [...new Uint32Array(image.getContext('2d').getImageData(0, 0, image.width, image.height).data.buffer)]\
+                  .reduce((sum, pixel) => (sum * 31 + pixel) % 1000003, 0); })(memtapView.map.tile)";
+    let logarithmic = page.browser.value(drawn);
+    page.browser.value(
+        "(() => { const scaling = document.querySelector('.scaling'); scaling.value = 'linear'; scaling.dispatchEvent(new Event('change')); })()",
+    );
+    let linear = page.browser.value(drawn);
+    assert_ne!(linear, logarithmic);
+    page.browser.wait("location.hash.includes('scale=linear')");
+    page.browser.reload();
+    page.settle();
+    assert_eq!(page.browser.value("memtapView.map.isLinear"), true);
+    assert_eq!(page.browser.value("document.querySelector('.scaling').value"), "linear");
+    page.quiet();
+}
+
+#[test]
+fn the_hint_stays_away_once_it_is_closed() {
+    let mut page = heap();
+    page.settle();
+    let hidden = "document.querySelector('#hint').hidden";
+    assert_eq!(page.browser.value(hidden), false);
+    page.browser.click("#hint .close");
+    assert_eq!(page.browser.value(hidden), true);
+    page.browser.reload();
+    page.settle();
+    assert_eq!(page.browser.value(hidden), true);
+    page.quiet();
+}
