@@ -110,6 +110,9 @@ struct PartlyMissed {
     missed: MissedLevels,
 }
 
+/// Fewer shares than these are not worth it.
+const FEWEST_SHARES: usize = 3;
+
 /// Counts misses in a replay.
 #[derive(Debug)]
 pub struct CacheMisses {
@@ -178,7 +181,9 @@ impl CacheMisses {
     /// Where the trace can't be read.
     pub fn replay(&mut self, session: &Session) -> Result<Vec<Resolver>, Error> {
         let setup = self.model.setup();
-        let shares = setup.shares(session.workers());
+        // Each share is told every access, which is half of the work: on two cores, two shares took as long as one, and twice the
+        // processor time.
+        let shares = setup.shares(if session.workers() < FEWEST_SHARES { 1 } else { session.workers() });
         let by = match &self.keys {
             MissKeys::Numbered(by, Numbering::Variable) if shares.len() > 1 => *by,
             _ => return session.replay(&Filter::default(), None, self),
