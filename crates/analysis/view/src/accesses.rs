@@ -143,14 +143,16 @@ impl TraceMap {
         let answer = self.access_and_writer(request, &waiting);
         pending.end(request.asker, &waiting);
         match answer {
-            Err(_) if waiting.is_over() => {
-                Err(Refusal::new(409, "another access was asked for meanwhile"))
-            }
+            Err(_) if waiting.is_over() => Err(Refusal::new(409, "another access was asked for meanwhile")),
             answer => answer.map_err(Refusal::from),
         }
     }
 
-    fn access_and_writer(&self, request: &AccessRequest, waiting: &Arc<PendingRequest>) -> Result<Value, Error> {
+    fn access_and_writer(
+        &self,
+        request: &AccessRequest,
+        waiting: &Arc<PendingRequest>,
+    ) -> Result<Value, Error> {
         let AccessRequest { part, what, begins, way, cycle, entry, .. } = request;
         let limit = match (entry, way) {
             (Some((thread, entry)), _) => Some(AccessPlace { cycle: *cycle, thread: *thread, entry: *entry }),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
-use crate::pending_requests::{PendingRequest, PendingRequests};
+use crate::pending_requests::PendingRequests;
 
 /// Frames that are narrower than such a part of the picture are left out.
 const NARROWEST: u64 = 4_000;

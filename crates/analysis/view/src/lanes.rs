@@ -1,7 +1,6 @@
 //! Lanes: what each thread does over time. Its accesses are tiles that are one row high. Allocations,
 //! releases and synchronisation are separate events, which are read for the requested part.
 
-
 use memref::{Event, ThreadId};
 use serde_json::{Value, json};
 use trace_format::{Batch, Filter, KindSet};

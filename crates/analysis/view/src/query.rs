@@ -264,7 +264,8 @@ impl<'a> Parameters<'a> {
 
     /// Who waits for an answer.
     pub(crate) fn asker(mut self) -> Result<u64, Refusal> {
-        let asker = self.number("asker")?.ok_or_else(|| Refusal::wrong("asker: the number that asked is missing"))?;
+        let asker =
+            self.number("asker")?.ok_or_else(|| Refusal::wrong("asker: the number that asked is missing"))?;
         self.finish()?;
         Ok(asker)
     }

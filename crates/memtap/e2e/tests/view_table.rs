@@ -9,7 +9,8 @@ fn heap() -> ViewPage {
 
 /// The names of the rows.
 fn names(page: &mut ViewPage) -> Vec<String> {
-    let names = page.browser.value("[...document.querySelectorAll('#pane tbody th')].map(cell => cell.innerText)");
+    let names =
+        page.browser.value("[...document.querySelectorAll('#pane tbody th')].map(cell => cell.innerText)");
     names.as_array().expect("an array").iter().map(|name| name.as_str().expect("a name").to_owned()).collect()
 }
 
@@ -23,7 +24,8 @@ fn rows_of_the_loader_are_one_until_they_are_asked_for() {
     assert_eq!(folded.iter().filter(|name| is_folded(name)).count(), 1, "{folded:?}");
     assert_eq!(page.table(), all);
     // What is searched for is found among them.
-    let of_loader = page.browser.value("memtapView.pane.answer.rows.find(row => row.owner === 'linker').name");
+    let of_loader =
+        page.browser.value("memtapView.pane.answer.rows.find(row => row.owner === 'linker').name");
     let of_loader = of_loader.as_str().expect("a name").to_owned();
     page.browser.value(&format!(
         "(() => {{ const search = document.querySelector('#pane .search'); search.value = '{of_loader}'; search.dispatchEvent(new Event('input')); }})()"

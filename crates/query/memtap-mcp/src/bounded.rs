@@ -84,9 +84,14 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_counted() {
-        assert_eq!(Value::Object(bounded(&json!([1, 2, 3]), 2).unwrap()), json!({"rows": [1, 2], "left_out": {"rows": 1}}));
         assert_eq!(
-            Value::Object(bounded(&json!({"errors": [{"stack": [1, 2, 3]}, {"stack": [1]}, 5], "all": 3}), 2).unwrap()),
+            Value::Object(bounded(&json!([1, 2, 3]), 2).unwrap()),
+            json!({"rows": [1, 2], "left_out": {"rows": 1}})
+        );
+        assert_eq!(
+            Value::Object(
+                bounded(&json!({"errors": [{"stack": [1, 2, 3]}, {"stack": [1]}, 5], "all": 3}), 2).unwrap()
+            ),
             json!({"errors": [{"stack": [1, 2]}, {"stack": [1]}], "all": 3, "left_out": {"errors": 1, "within rows": 1}})
         );
     }

@@ -45,7 +45,10 @@ pub(crate) enum End {
 
 fn notes(stderr: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(stderr);
-    text.lines().map(|line| line.strip_prefix("memtap: ").unwrap_or(line).to_owned()).filter(|line| !line.is_empty()).collect()
+    text.lines()
+        .map(|line| line.strip_prefix("memtap: ").unwrap_or(line).to_owned())
+        .filter(|line| !line.is_empty())
+        .collect()
 }
 
 impl Commands {
@@ -61,7 +64,12 @@ impl Commands {
     /// The command with its options: the trace comes last, or before a query.
     fn command<S: AsRef<str>>(&self, words: &[S], query: Option<&str>) -> Command {
         let mut command = Command::new(&self.memtap);
-        command.args(words.iter().map(AsRef::as_ref)).args(&self.symbols).arg("--").arg(&self.trace).args(query);
+        command
+            .args(words.iter().map(AsRef::as_ref))
+            .args(&self.symbols)
+            .arg("--")
+            .arg(&self.trace)
+            .args(query);
         // A question that is withdrawn stops its command.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         command
@@ -70,7 +78,11 @@ impl Commands {
     /// The same as a person types it.
     pub(crate) fn typed<S: AsRef<str>>(&self, words: &[S], query: Option<&str>) -> String {
         let symbols = self.symbols.iter().map(|word| word.to_string_lossy());
-        let all = words.iter().map(|word| word.as_ref().into()).chain(symbols).chain([self.trace.to_string_lossy()]);
+        let all = words
+            .iter()
+            .map(|word| word.as_ref().into())
+            .chain(symbols)
+            .chain([self.trace.to_string_lossy()]);
         let quoted = all.chain(query.map(Into::into)).map(|word| {
             // Only a NUL cannot be quoted, and no argument has one.
             shlex::try_quote(&word).map(|quoted| quoted.into_owned()).unwrap_or_else(|_| word.into_owned())
@@ -89,14 +101,21 @@ impl Commands {
     }
 
     async fn finish(&self, mut command: Command) -> Result<Output> {
-        let output = command.output().await.with_context(|| format!("{}: can't be started", self.memtap.display()))?;
-        Ok(Output { status: output.status.code().unwrap_or(1), stdout: output.stdout, notes: notes(&output.stderr) })
+        let output =
+            command.output().await.with_context(|| format!("{}: can't be started", self.memtap.display()))?;
+        Ok(Output {
+            status: output.status.code().unwrap_or(1),
+            stdout: output.stdout,
+            notes: notes(&output.stderr),
+        })
     }
 
     /// The first or last lines of a command's output. The first ones end it.
     pub(crate) async fn lines<S: AsRef<str>>(&self, words: &[S], count: usize, end: End) -> Result<Lines> {
-        let mut child =
-            self.command(words, None).spawn().with_context(|| format!("{}: can't be started", self.memtap.display()))?;
+        let mut child = self
+            .command(words, None)
+            .spawn()
+            .with_context(|| format!("{}: can't be started", self.memtap.display()))?;
         let stdout = child.stdout.take().context("the command has no output")?;
         let mut stderr = child.stderr.take().context("the command has no standard error")?;
         let told = tokio::spawn(async move {
@@ -122,7 +141,12 @@ impl Commands {
         }
         let status = child.wait().await.context("the command can't be waited for")?;
         let notes = notes(&told.await.context("nobody read standard error")??);
-        Ok(Lines { lines: kept.into(), has_more, status: if was_stopped { 0 } else { status.code().unwrap_or(1) }, notes })
+        Ok(Lines {
+            lines: kept.into(),
+            has_more,
+            status: if was_stopped { 0 } else { status.code().unwrap_or(1) },
+            notes,
+        })
     }
 }
 
@@ -145,6 +169,9 @@ mod tests {
 
     #[test]
     fn notes_are_lines_without_the_name_of_the_program() {
-        assert_eq!(notes(b"memtap: t: 3 events are missing\n\nsecond\n"), ["t: 3 events are missing", "second"]);
+        assert_eq!(
+            notes(b"memtap: t: 3 events are missing\n\nsecond\n"),
+            ["t: 3 events are missing", "second"]
+        );
     }
 }

@@ -4,8 +4,19 @@ use rmcp::schemars::JsonSchema;
 use serde::Deserialize;
 
 /// What rows of a table stand for.
-pub(crate) const KINDS: [&str; 11] =
-    ["variable", "local", "field", "type", "function", "line", "allocation", "page", "region", "thread", "stack"];
+pub(crate) const KINDS: [&str; 11] = [
+    "variable",
+    "local",
+    "field",
+    "type",
+    "function",
+    "line",
+    "allocation",
+    "page",
+    "region",
+    "thread",
+    "stack",
+];
 
 /// Which accesses are counted.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -13,7 +13,8 @@ pub(crate) fn add_text(rows: &mut [Value], trace: &Path) -> Vec<String> {
     let mut files: BTreeMap<String, Option<Vec<String>>> = BTreeMap::new();
     for row in rows {
         let name = row["name"].as_str().unwrap_or_default().to_owned();
-        let Some((file, Ok(line))) = name.rsplit_once(':').map(|(file, line)| (file, line.parse::<usize>())) else {
+        let Some((file, Ok(line))) = name.rsplit_once(':').map(|(file, line)| (file, line.parse::<usize>()))
+        else {
             continue;
         };
         let lines = files.entry(file.to_owned()).or_insert_with(|| {
@@ -23,7 +24,8 @@ pub(crate) fn add_text(rows: &mut [Value], trace: &Path) -> Vec<String> {
             };
             let changed = fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
             if changed > recorded {
-                notes.push(format!("{file} has changed since the program was recorded: lines may have moved"));
+                notes
+                    .push(format!("{file} has changed since the program was recorded: lines may have moved"));
             }
             Some(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
         });
@@ -49,9 +51,16 @@ mod tests {
 
     #[test]
     fn files_are_found_by_the_end_of_their_path() {
-        let rows = || vec![json!({"name": "/src/a/list.c:3"}), json!({"name": "/src/blist.c:4"}), json!({"name": "main+0x12"})];
+        let rows = || {
+            vec![
+                json!({"name": "/src/a/list.c:3"}),
+                json!({"name": "/src/blist.c:4"}),
+                json!({"name": "main+0x12"}),
+            ]
+        };
         let check = |end, expect: &[&str]| {
-            let found: Vec<_> = of_file(rows(), end).iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect();
+            let found: Vec<_> =
+                of_file(rows(), end).iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect();
             assert_eq!(found, expect, "{end}");
         };
         check("list.c", &["/src/a/list.c:3"]);
@@ -66,11 +75,18 @@ mod tests {
         let file = dir.join(format!("memtap-mcp-{}.c", std::process::id()));
         fs::write(&file, "int a;\n  a = 1;\n").unwrap();
         let name = file.display();
-        let mut rows = [json!({"name": format!("{name}:2")}), json!({"name": format!("{name}:9")}), json!({"name": "/none.c:1"})];
+        let mut rows = [
+            json!({"name": format!("{name}:2")}),
+            json!({"name": format!("{name}:9")}),
+            json!({"name": "/none.c:1"}),
+        ];
         // The file itself stands for a trace that is as old.
         let notes = add_text(&mut rows, &file);
         fs::remove_file(&file).unwrap();
-        assert_eq!((&rows[0]["text"], &rows[1]["text"], &rows[2]["text"]), (&json!("a = 1;"), &Value::Null, &Value::Null));
+        assert_eq!(
+            (&rows[0]["text"], &rows[1]["text"], &rows[2]["text"]),
+            (&json!("a = 1;"), &Value::Null, &Value::Null)
+        );
         assert_eq!(notes, ["/none.c is not there, or can't be read"]);
     }
 }

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::bounded::{bounded, rows};
 use crate::command::{Commands, End, Output};
 use crate::questions::{
-    AccessesQuestion, CacheQuestion, LayoutQuestion, ReportQuestion, RowsQuestion, SourceQuestion, SqlQuestion, WhoQuestion,
+    AccessesQuestion, CacheQuestion, LayoutQuestion, ReportQuestion, RowsQuestion, SourceQuestion,
+    SqlQuestion, WhoQuestion,
 };
 use crate::source;
 
@@ -42,7 +43,8 @@ fn answer(whole: &Value, most: usize, notes: Vec<String>, more: String) -> CallT
 /// An address and some bytes as a range of the command line.
 fn range(address: &str, bytes: Option<u64>) -> Result<String, CallToolResult> {
     let digits = address.trim().trim_start_matches("0x");
-    let first = u64::from_str_radix(digits, 16).map_err(|_| refused(format!("{address} is no address in hexadecimal, as in 0x7f001000")))?;
+    let first = u64::from_str_radix(digits, 16)
+        .map_err(|_| refused(format!("{address} is no address in hexadecimal, as in 0x7f001000")))?;
     let end = first.saturating_add(bytes.unwrap_or(8).max(1));
     Ok(format!("--range={first:#x}..{end:#x}"))
 }
@@ -53,7 +55,11 @@ impl TraceTools {
     }
 
     /// What a command prints as JSON; an error in its own words if it prints none.
-    async fn printed(&self, words: &[String], query: Option<&str>) -> Result<(Value, Vec<String>), CallToolResult> {
+    async fn printed(
+        &self,
+        words: &[String],
+        query: Option<&str>,
+    ) -> Result<(Value, Vec<String>), CallToolResult> {
         let output = match query {
             Some(query) => self.commands.query(words, query).await,
             None => self.commands.output(words).await,
@@ -63,7 +69,9 @@ impl TraceTools {
         match serde_json::from_slice(&stdout) {
             Ok(value) => Ok((value, notes)),
             Err(_) if !notes.is_empty() => Err(refused(notes.join("\n"))),
-            Err(error) => Err(refused(format!("memtap ended with status {status} and printed no JSON: {error}"))),
+            Err(error) => {
+                Err(refused(format!("memtap ended with status {status} and printed no JSON: {error}")))
+            }
         }
     }
 
@@ -126,7 +134,10 @@ impl TraceTools {
         };
         let mut found = source::of_file(all, &question.file);
         if found.is_empty() {
-            return refused(format!("no line of a file {} accesses memory; report by line lists all lines", question.file));
+            return refused(format!(
+                "no line of a file {} accesses memory; report by line lists all lines",
+                question.file
+            ));
         }
         let most = rows(question.rows);
         let shown = found.len().min(most);
@@ -145,7 +156,11 @@ impl TraceTools {
         }
         words.extend(question.thread.map(|thread| format!("--thread={thread}")));
         if question.from_cycle.is_some() || question.to_cycle.is_some() {
-            words.push(format!("--cycles={}..{}", question.from_cycle.unwrap_or(0), question.to_cycle.unwrap_or(u64::MAX)));
+            words.push(format!(
+                "--cycles={}..{}",
+                question.from_cycle.unwrap_or(0),
+                question.to_cycle.unwrap_or(u64::MAX)
+            ));
         }
         let end = if question.last { End::Last } else { End::First };
         let lines = match self.commands.lines(&words, rows(question.rows), end).await {
@@ -161,7 +176,8 @@ impl TraceTools {
         if lines.status != 0 && lines.lines.is_empty() {
             return refused(lines.notes.join("\n"));
         }
-        let accesses: Result<Vec<Value>, _> = lines.lines.iter().map(|line| serde_json::from_str(line)).collect();
+        let accesses: Result<Vec<Value>, _> =
+            lines.lines.iter().map(|line| serde_json::from_str(line)).collect();
         let mut members = match accesses {
             Ok(accesses) => Map::from_iter([("accesses".to_owned(), Value::Array(accesses))]),
             Err(error) => return refused(format!("memtap printed a line that is no JSON: {error}")),
@@ -232,7 +248,9 @@ mod tests {
 
     #[test]
     fn an_address_and_bytes_make_a_range() {
-        let check = |address, bytes, expect: &str| assert_eq!(range(address, bytes).ok().as_deref(), Some(expect), "{address}");
+        let check = |address, bytes, expect: &str| {
+            assert_eq!(range(address, bytes).ok().as_deref(), Some(expect), "{address}")
+        };
         check("0x7f00", None, "--range=0x7f00..0x7f08");
         check("7f00", Some(1), "--range=0x7f00..0x7f01");
         check(" 0xffffffffffffffff", Some(0), "--range=0xffffffffffffffff..0xffffffffffffffff");

@@ -122,7 +122,8 @@ fn a_line_is_found_that_wrote_a_byte() {
     assert_eq!((&row_of("writer.c:4")["stores"], &row_of("writer.c:9")["loads"]), (&json!(2), &json!(1)));
 
     let lines = agent.ask("source_lines", &json!({"file": "writer.c"}));
-    let texts: Vec<_> = lines["rows"].as_array().expect("rows").iter().filter_map(|row| row["text"].as_str()).collect();
+    let texts: Vec<_> =
+        lines["rows"].as_array().expect("rows").iter().filter_map(|row| row["text"].as_str()).collect();
     assert!(texts.contains(&"limit = n;"), "{lines}");
 
     // From the last access back to the write before it.
@@ -135,7 +136,10 @@ fn a_line_is_found_that_wrote_a_byte() {
         .collect();
     assert_eq!(of_limit.len(), 3);
     let (address, cycle) = (&of_limit[2]["addr"], &of_limit[2]["cycle"]);
-    let before = agent.ask("accesses", &json!({"address": address, "bytes": 4, "to_cycle": cycle, "last": true, "rows": 1}));
+    let before = agent.ask(
+        "accesses",
+        &json!({"address": address, "bytes": 4, "to_cycle": cycle, "last": true, "rows": 1}),
+    );
     assert_eq!(before["accesses"], json!([of_limit[1]]));
     assert_eq!(before["has_more"], true);
     let first = agent.ask("accesses", &json!({"address": address, "bytes": 4, "rows": 2}));
@@ -148,7 +152,8 @@ fn a_line_is_found_that_wrote_a_byte() {
 fn sql_has_the_words_of_memtap_sql() {
     let recording = TestProgram::named("heap.c").record_by("translate");
     let agent = Agent::with(&recording.trace.path);
-    let counted = agent.ask("sql", &json!({"query": "SELECT count(*) AS n FROM accesses WHERE kind = 'load'"}));
+    let counted =
+        agent.ask("sql", &json!({"query": "SELECT count(*) AS n FROM accesses WHERE kind = 'load'"}));
     assert_eq!(counted["rows"][0]["n"], recording.trace.stat()["loads"]);
     let words = agent.refusal("sql", &json!({"query": "SELECT nonsuch FROM accesses"}));
     assert!(words.contains("nonsuch"), "{words}");
