@@ -45,6 +45,9 @@ pub(crate) const TEST: &[Tool] = &[
     ("bwrap", "bubblewrap"),
 ];
 
+/// For the tests of the query wing: Spark runs on it.
+pub(crate) const TEST_QUERY: &[Tool] = &[("java", "default-jre-headless")];
+
 /// For `bench record` and `bench translate`.
 pub(crate) const BENCH: &[Tool] = &[
     ("gcc", "gcc"),

@@ -59,6 +59,7 @@ pub(crate) fn run_query() -> Result<()> {
             "install",
             Box::new(|| {
                 install::tools(install::TEST)?;
+                install::tools(install::TEST_QUERY)?;
                 install::rust_components()?;
                 python::prepare()
             }),

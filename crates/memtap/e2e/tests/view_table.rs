@@ -39,7 +39,7 @@ fn rows_of_the_loader_are_one_until_they_are_asked_for() {
         "[...document.querySelectorAll('#pane tbody th')].find(cell => cell.innerText.startsWith('[dynamic loader]')).querySelector('button').click()",
     );
     let unfolded = names(&mut page);
-    assert!(unfolded.len() > folded.len() && !unfolded.iter().any(|name| is_folded(name)), "{unfolded:?}");
+    assert!(unfolded.len() > folded.len() && !unfolded.iter().any(is_folded), "{unfolded:?}");
     assert_eq!(page.table(), all);
     page.quiet();
 }

@@ -7,10 +7,10 @@ import { grouped } from "./words.js";
 const LOOK = 400;
 
 export class Counting extends EventTarget {
-  /** In an element with `.covers` and `.count`; `fetchAnswer(path, signal)` asks the server for `name`. Those who extend it fill and say what is covered. */
-  constructor(element, fetchAnswer, name) {
+  /** In an element with `.covers` and `.count`; `fetchAnswer(path, signal)` asks the server for `request`. Those who extend it fill and say what is covered. */
+  constructor(element, fetchAnswer, request) {
     super();
-    Object.assign(this, { element, fetchAnswer, name, answer: null, asking: null, shown: true });
+    Object.assign(this, { element, fetchAnswer, request, answer: null, asking: null, shown: true });
     this.asker = crypto.getRandomValues(new Uint32Array(1))[0];
     this.find = (name) => element.querySelector(`.${name}`);
     this.find("count").addEventListener("click", () => this.ask());
@@ -86,7 +86,7 @@ export class Counting extends EventTarget {
     this.tell();
     this.look(asking);
     try {
-      const answer = await this.fetchAnswer(`${this.name}?${this.asked}&asker=${this.asker}`, asking.signal);
+      const answer = await this.fetchAnswer(`${this.request}?${this.asked}&asker=${this.asker}`, asking.signal);
       if (asking !== this.asking) return;
       Object.assign(this, { answer, stale: false, failed: null });
     } catch (error) {
