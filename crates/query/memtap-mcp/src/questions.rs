@@ -1,6 +1,6 @@
 //! What can be asked. The comments are what an agent reads about each parameter.
 
-use rmcp::schemars::JsonSchema;
+use rmcp::schemars::{self, JsonSchema};
 use serde::Deserialize;
 
 /// What rows of a table stand for.
