@@ -8,17 +8,15 @@ use super::old_glibc;
 use crate::shell;
 
 /// Programs.
-pub(super) const PROGRAMS: [&str; 3] = ["memtap", "memtap-sql", "memtap-mcp"];
+pub(super) const PROGRAMS: [&str; 1] = ["memtap"];
 /// Libraries that memtap itself looks for, beside its program or in `../lib/memtap`.
 pub(super) const OWN_LIBRARIES: [&str; 3] =
     ["libmemtap_tracer.so", "libmemtap_probes.so", "libmemtap_qemu.so"];
 /// Libraries that other programs link or preload.
 pub(super) const LIBRARIES: [&str; 3] = ["libmemtap.so", "libmemtap_rtheap.so", "libmemtap_rtmalloc.so"];
 /// The crates that these come from.
-pub(super) const CRATES: [&str; 9] = [
+pub(super) const CRATES: [&str; 7] = [
     "memtap",
-    "memtap-sql",
-    "memtap-mcp",
     "interpose",
     "probes-preload",
     "tracer-qemu",

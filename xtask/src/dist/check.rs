@@ -34,10 +34,6 @@ pub(super) fn tarball(packages: &Packages, release: &Release) -> Result<()> {
     in_folder(&root, "bin/memtap doctor")?;
     in_folder(&root, "bin/memtap record --quiet -o run.memtap -- ls bin | grep -qx memtap")?;
     in_folder(&root, "bin/memtap report run.memtap --top 3 | grep -q total")?;
-    in_folder(
-        &root,
-        "bin/memtap sql run.memtap 'SELECT count(*) > 0 AS some FROM accesses' | grep -qw true",
-    )?;
     in_folder(&root, "bin/memtap record --quiet --tracer protect -o closed.memtap -- ls bin")?;
     in_folder(&root, "sleep 20 & bin/memtap record --quiet --pid $! --for 1 -o sleep.memtap; kill %1")?;
     in_folder(&root, "bin/memtap probe -- gzip -c bin/memtap > /dev/null")?;
@@ -94,7 +90,6 @@ inside memtap --version
 inside memtap record --quiet -o /tmp/run.memtap -- ls /
 inside memtap report /tmp/run.memtap --top 3
 inside memtap stat /tmp/run.memtap | head -3
-inside memtap sql /tmp/run.memtap 'SELECT count(*) FROM accesses'
 inside memtap record --quiet --tracer protect -o /tmp/closed.memtap -- ls /
 # Programs that have no threads, and before glibc 2.34 no library of threads: what is preloaded brings its own.
 inside memtap probe -- ls / > /dev/null
