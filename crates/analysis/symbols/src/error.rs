@@ -49,7 +49,7 @@ pub enum Error {
         source: object::Error,
     },
     /// The debug information is damaged.
-    #[error("{path}: debug information is damaged ({reason}); names come from symbols alone there")]
+    #[error("{path}: debug information is damaged ({reason}); names come from symbols alone")]
     Dwarf {
         /// The file.
         path: PathBuf,
