@@ -201,7 +201,7 @@ fn what_can_t_be_had_is_one_line() {
         (server(Manner::Says("500 Internal Server Error")), "500"),
         (server(Manner::KnowsNoRanges), "Range request not supported"),
         (nobody, "refused"),
-        ("ftp://example.org/run.memtap".to_owned(), "ftp:// is no store that memtap knows"),
+        ("ftp://example.org/run.memtap".to_owned(), "ftp:// is not a store that memtap knows"),
         ("file:///run.memtap".to_owned(), "give the path of a file"),
         ("https://example.org/run.memtap?signature=a".to_owned(), "signed addresses are not read"),
     ] {
