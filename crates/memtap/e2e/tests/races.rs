@@ -237,7 +237,7 @@ fn races_in_code_without_lines_come_last_and_are_counted() {
     assert_eq!(modules, [&Value::Null, &"e2e-libcounting.so".into()], "{found:#?}");
     let text = recording.trace.ask("race", &[]).out();
     assert!(text.starts_with("race on own ("), "{text}");
-    assert!(text.ends_with("not known (--all)\n"), "{text}");
+    assert!(text.ends_with("unknown (--all)\n"), "{text}");
     let all = recording.trace.ask("race", &["--all"]).out();
     assert_eq!(all.matches("race on ").count(), 2, "{all}");
     assert!(!all.contains("inside of"), "{all}");
