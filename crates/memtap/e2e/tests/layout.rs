@@ -400,7 +400,7 @@ fn advice_and_limits() {
     assert_eq!(ask("weight>1").status, 2);
     let none = recording.trace.ask("layout", &["--type", "nothing"]);
     assert!(
-        none.status == 1 && none.err().contains("that was accessed has the type nothing"),
+        none.status == 1 && none.err().contains("no accessed heap block or variable has the type nothing"),
         "{}",
         none.err()
     );
