@@ -116,6 +116,6 @@ mod tests {
         assert_eq!((range, list[0].addresses()), (Some((VirtAddr(16), 8)), None));
         std::fs::write(file.path(), "write a\nchange b\n").unwrap();
         let error = WatchExpression::read_list(file.path()).unwrap_err().to_string();
-        assert!(error.ends_with(":2: a line is read, write or access, and an expression"), "{error}");
+        assert!(error.ends_with(":2: expected read, write or access, and an expression"), "{error}");
     }
 }

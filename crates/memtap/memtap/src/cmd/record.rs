@@ -729,10 +729,7 @@ mod tests {
                 let line = [&["record", option][..], program].concat();
                 let args = Args::try_parse_from(line).expect("a command line");
                 let error = run(&args).expect_err("it is not a machine").to_string();
-                assert_eq!(
-                    error,
-                    format!("{name}: that is for a whole machine, recorded with --tracer qemu")
-                );
+                assert_eq!(error, format!("{name} is for a whole machine, recorded with --tracer qemu"));
             }
         }
     }
