@@ -25,9 +25,12 @@ struct NamedPlace {
 }
 
 impl TraceMap {
-    /// The places of a name that something was accessed in or near.
+    /// The places of a name that something was accessed in or near; of a function, which accesses others' places, its name.
     pub(crate) fn places(&self, request: &PlaceRequest) -> Result<Value, Refusal> {
         let PlaceRequest { process, name } = request;
+        if let Some(function) = self.function(*process, name) {
+            return Ok(json!({"found": [], "more": 0, "function": function}));
+        }
         let found = match name.strip_prefix("0x") {
             Some(digits) => {
                 let start = u64::from_str_radix(digits, 16);
@@ -87,6 +90,15 @@ impl TraceMap {
             true => Err(Refusal::new(404, failed.to_string().replace('\n', " "))),
             false => Ok(all),
         }
+    }
+
+    /// The function of that name, unless a variable has it as well.
+    fn function(&self, process: ProcessId, name: &str) -> Option<String> {
+        let image = self.resolvers.iter().find(|resolver| resolver.process() == process)?.image();
+        if image.find_variable(name).is_ok() {
+            return None;
+        }
+        image.find_function(name).ok()?.into_iter().next().map(|function| function.name)
     }
 
     fn is_seen(&self, process: ProcessId, place: &NamedPlace) -> bool {

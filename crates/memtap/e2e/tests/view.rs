@@ -331,6 +331,7 @@ fn names_have_places() {
     assert_eq!((&second["found"][0]["start"], &second["found"][0]["bytes"]), (&written("pairs"), &json!(4)));
     let part = place("OUNTE");
     assert!(part["found"].as_array().expect("an array").iter().any(|found| found["name"] == "counter"));
+    assert_eq!(place("main"), json!({"found": [], "more": 0, "function": "main"}));
     let address = written("counter");
     assert_eq!(place(address.as_str().expect("text"))["found"][0]["start"], address);
     for (status, name) in [

@@ -364,6 +364,15 @@ fn the_search_finds_a_variable_and_selects_it() {
     assert_eq!(table, page.report_of(selected, "variable"));
     assert_eq!(table, [4096, 4096, 0, 8192]);
     assert!(page.browser.text("#found").contains("page"));
+    // A function's accesses are in the table.
+    page.browser.value("document.querySelector('#pane .search').select()");
+    page.browser.key("/");
+    page.browser.write("main");
+    page.browser.key("Enter");
+    page.browser.wait("memtapView.chosen.by === 'function'");
+    page.browser.wait("memtapView.pane.settled && memtapView.pane.answer.by === 'function'");
+    assert!(page.browser.text("#found").contains("main is a function"));
+    assert_eq!(page.browser.text("#pane tbody th").split_whitespace().next(), Some("main"));
     // What is not there is told.
     page.browser.value("document.querySelector('#pane .search').select()");
     page.browser.key("/");

@@ -253,6 +253,11 @@ const keys = {
 };
 pane.find("search").addEventListener("keydown", ({ key, target }) => key === "Enter" && search.look(target.value));
 pane.find("search").addEventListener("input", () => search.clear());
+search.addEventListener("coded", () => {
+  element("by").value = chosen.by = "function";
+  tabulate();
+  rememberSoon();
+});
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && event.target.type === "search") {

@@ -5,7 +5,9 @@ import { AddressAxis, hexadecimal, ticks } from "./axis.js";
 import { ramp, rounded, step } from "./colors.js";
 import { bytes, counted, grouped, short } from "./words.js";
 
-const LEFT = 168;
+/** Room for labels at the left: as much as they need, up to a part of the width. */
+const FEWEST_LEFT = 90;
+const MOST_LEFT = 0.3;
 const BOTTOM = 26;
 const TOP = 6;
 const RIGHT = 8;
@@ -20,7 +22,21 @@ const FEWEST_PIXELS = 5;
 const FEWEST_CYCLES = 16;
 const FEWEST_BYTES = 16;
 
+const LABEL = "12px system-ui, sans-serif";
+
+/** The name of a run of addresses, and what kind of memory it is where the name does not say so. */
+const labelOf = ({ name, kind }) => (kind && name !== `[${kind}]` ? [name, kind] : [name]);
+
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+
+/** A text that fits into a width: what is too much is left out of its middle. */
+function shortened(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let kept = text.length - 1;
+  const cut = () => `${text.slice(0, Math.floor(kept / 2))}\u2026${text.slice(text.length - Math.ceil(kept / 2))}`;
+  while (kept > 2 && context.measureText(cut()).width > width) kept -= 1;
+  return cut();
+}
 
 /** A grid of counts and where it is. */
 class Tile {
@@ -111,6 +127,7 @@ export class MemoryMap extends EventTarget {
     this.selection = this.selection && process === this.selectedIn ? this.selection : null;
     this.selectedIn = process;
     this.window = this.limited(window ?? this.bounds);
+    this.layOut();
     this.changed(0);
   }
 
@@ -158,12 +175,22 @@ export class MemoryMap extends EventTarget {
     const ratio = devicePixelRatio || 1;
     this.canvas.width = Math.round(clientWidth * ratio);
     this.canvas.height = Math.round(clientHeight * ratio);
+    this.layOut();
+    if (this.process) this.changed(100);
+  }
+
+  /** Where the picture is on the canvas. */
+  layOut() {
+    const { clientWidth, clientHeight } = this.canvas;
+    const context = this.canvas.getContext("2d", IN_MEMORY);
+    context.font = LABEL;
+    const widths = (this.axis?.runs ?? []).map((run) => context.measureText(labelOf(run).join(" ")).width);
+    const left = Math.ceil(clamp(widths.reduce((most, width) => Math.max(most, width), 0) + 12, FEWEST_LEFT, Math.max(FEWEST_LEFT, MOST_LEFT * clientWidth)));
     this.plot = {
-      x: LEFT, y: TOP,
-      width: Math.max(1, clientWidth - LEFT - RIGHT),
+      x: left, y: TOP,
+      width: Math.max(1, clientWidth - left - RIGHT),
       height: Math.max(1, clientHeight - TOP - BOTTOM),
     };
-    if (this.process) this.changed(100);
   }
 
   /** A window of a reasonable size within the bounds. */
@@ -471,7 +498,7 @@ export class MemoryMap extends EventTarget {
     const { plot, ink } = this;
     context.save();
     context.beginPath();
-    context.rect(0, 0, LEFT - 6, plot.y + plot.height + 2);
+    context.rect(0, 0, plot.x - 6, plot.y + plot.height + 2);
     context.clip();
     context.textBaseline = "top";
     let free = -20;
@@ -481,13 +508,15 @@ export class MemoryMap extends EventTarget {
       if (y > bottom - 4 && bottom - top < 11 && y > top + 1) continue;
       if (y > plot.y + plot.height - 10) break;
       context.fillStyle = ink.text;
-      context.font = "12px system-ui, sans-serif";
-      const name = run.name.length > 20 ? `${run.name.slice(0, 9)}\u2026${run.name.slice(-10)}` : run.name;
-      context.fillText(name, 2, y);
-      if (run.kind && run.name !== `[${run.kind}]`) {
-        const width = context.measureText(`${name} `).width;
+      context.font = LABEL;
+      const [name, kind] = labelOf(run);
+      // A long name is cut in the middle; what it ends with tells more than what kind of memory it is.
+      const cut = shortened(context, name, plot.x - 10);
+      context.fillText(cut, 2, y);
+      const width = context.measureText(`${cut} `).width;
+      if (kind && width + context.measureText(kind).width < plot.x - 8) {
         context.fillStyle = ink.faint;
-        context.fillText(run.kind, 2 + width, y);
+        context.fillText(kind, 2 + width, y);
       }
       free = y + 14;
       if (bottom - free > 14) {
@@ -509,7 +538,7 @@ export class MemoryMap extends EventTarget {
     const { from, to } = this.window;
     const y = plot.y + plot.height;
     context.textAlign = "right";
-    context.fillText("cycle", LEFT - 10, y + 7);
+    context.fillText("cycle", plot.x - 10, y + 7);
     context.textAlign = "center";
     context.beginPath();
     for (const tick of ticks(from, to, plot.width / 110)) {

@@ -1,10 +1,11 @@
-// From a name or an address to a place on the map, which is then selected.
+// From a name or an address to a place on the map, which is then selected; from a function to its row in the table.
 
 import { counted } from "./words.js";
 
-export class PlaceSearch {
+export class PlaceSearch extends EventTarget {
   /** On the map that it is given as `map`; what is found is told in `element`; `ask(path, signal)` asks the server. */
   constructor(element, ask) {
+    super();
     Object.assign(this, { map: null, element, ask, asking: null });
   }
 
@@ -20,8 +21,11 @@ export class PlaceSearch {
     const asking = this.asking = new AbortController();
     try {
       const parameters = new URLSearchParams({ process: this.map.process.process, name });
-      const { found, more } = await this.ask(`place?${parameters}`, asking.signal);
-      if (found.length === 1) this.choose(found[0]);
+      const { found, more, function: code } = await this.ask(`place?${parameters}`, asking.signal);
+      if (code !== undefined) {
+        this.say(`${code} is a function: the table has its accesses.`);
+        this.dispatchEvent(new Event("coded"));
+      } else if (found.length === 1) this.choose(found[0]);
       else this.offer(found, more);
     } catch (error) {
       if (error.name !== "AbortError") this.say(error.message);
