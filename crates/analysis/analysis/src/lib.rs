@@ -49,6 +49,7 @@ mod stale;
 mod summary;
 pub mod taint;
 mod tally;
+mod thread_clock;
 mod thread_events;
 mod timeline;
 mod typing;
@@ -79,5 +80,6 @@ pub use summary::{BlockOpCount, Summary};
 pub use tally::{
     AccessRow, By, MadeBlock, MadeObjects, PairRow, PairTally, SortKey, Tally, join_families, page_row,
 };
+pub use thread_clock::ThreadClock;
 pub use timeline::{HeapSample, TimeSample, Timeline};
 pub use unused::{Unused, UnusedRow};
