@@ -12,6 +12,7 @@ mod blocks;
 mod compare;
 mod connections;
 mod error;
+mod findings;
 mod flame;
 mod frames;
 mod grid;

@@ -10,6 +10,7 @@ use crate::accesses::{AccessRequest, Way};
 use crate::blocks::BlocksRequest;
 use crate::compare::{CompareRequest, ComparedBy};
 use crate::error::Refusal;
+use crate::findings::{FindingKind, FindingsRequest};
 use crate::flame::FlameRequest;
 use crate::lanes::LanesRequest;
 use crate::machine::MachineTable;
@@ -211,6 +212,18 @@ impl<'a> Parameters<'a> {
         let asker = self.number("asker")?;
         self.finish()?;
         Ok(CompareRequest { before, after, by, asker })
+    }
+
+    /// Findings of the whole run.
+    pub(crate) fn findings(mut self) -> Result<FindingsRequest, Refusal> {
+        let asked = self.take("kind").unwrap_or("errors");
+        let Some(kind) = FindingKind::ALL.into_iter().find(|kind| kind.name() == asked) else {
+            let names = FindingKind::ALL.map(FindingKind::name).join(", ");
+            return Err(Refusal::wrong(format!("kind: one of {names}")));
+        };
+        let asker = self.number("asker")?;
+        self.finish()?;
+        Ok(FindingsRequest { kind, asker })
     }
 
     /// A flame graph.

@@ -162,13 +162,14 @@ impl Shared {
             "table" if map.is_machine => {
                 Ok(json(map.machine_table(&parameters.machine_table(map)?, &self.pending)?))
             }
-            "place" | "flame" | "source" | "lifetimes" if map.is_machine => {
+            "place" | "flame" | "source" | "lifetimes" | "findings" if map.is_machine => {
                 Err(Refusal::new(404, "of a machine this is not known"))
             }
             "table" => Ok(json(map.table(&parameters.table(map)?, &self.pending)?)),
             "place" => Ok(json(map.places(&parameters.place(map)?)?.to_string())),
             "access" => Ok(json(map.access(&parameters.access(map)?, &self.pending)?.to_string())),
             "flame" => Ok(json(map.flame(&parameters.flame(map)?, &self.pending)?.to_string())),
+            "findings" => Ok(json(map.findings(&parameters.findings()?, &self.pending)?)),
             "source" => Ok(json(map.source(&parameters.source()?)?.to_string())),
             "lanes" => Ok(json(map.lanes(&parameters.lanes(map)?, &self.pending)?.to_string())),
             "lifetimes" => Ok(json(map.lifetimes(&parameters.lifetimes(map)?).to_string())),

@@ -1,7 +1,7 @@
 //! The table beside the map, and what a newcomer sees first, in a browser.
 
 use e2e::{TestProgram, ViewPage};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn heap() -> ViewPage {
     ViewPage::of(TestProgram::named("heap.c").record_by("translate").trace)
@@ -137,5 +137,32 @@ fn threads_together_have_no_times() {
     );
     page.settle();
     assert_eq!(page.browser.value("memtapView.map.clock === null"), false);
+    page.quiet();
+}
+
+#[test]
+fn findings_are_those_of_the_commands_and_lead_to_their_lines() {
+    let recording = TestProgram::named("errors/bounds.c").record_by("translate");
+    let mut page = ViewPage::of(recording.trace);
+    let printed = |page: &ViewPage, command: &str| {
+        let outcome = page.trace.ask(command, &["--json"]);
+        serde_json::from_str::<Value>(&outcome.out())
+            .unwrap_or_else(|_| panic!("{command}: {}", outcome.err()))
+    };
+    for kind in ["errors", "race", "lines"] {
+        let found = page.viewer.json(&format!("findings?kind={kind}"));
+        assert_eq!((&found["rows"], &found["kind"]), (&printed(&page, kind), &json!(kind)));
+    }
+    assert_eq!(page.viewer.get("findings?kind=colours").status, 400);
+    page.browser.click("#findings summary");
+    page.browser.wait("memtapView.findings.settled");
+    let errors = printed(&page, "errors");
+    let rows = page.browser.value("document.querySelectorAll('#findings tbody tr').length");
+    assert_eq!(rows.as_u64(), errors.as_array().map(|errors| errors.len() as u64));
+    // From a finding to its line.
+    page.browser.click("#findings tbody button.link");
+    page.browser
+        .wait("!document.querySelector('#source').hidden && document.querySelector('#source .wanted')");
+    assert!(page.browser.text("#source .named").ends_with("bounds.c"));
     page.quiet();
 }

@@ -3,6 +3,7 @@
 
 import { AccessWalk } from "./access.js";
 import { ComparePane } from "./compare.js";
+import { FindingsPane } from "./findings.js";
 import { FlamePane } from "./flame.js";
 import { LanesPane } from "./lanes.js";
 import { LifetimesPane } from "./lifetimes.js";
@@ -28,11 +29,12 @@ const runs = [];
 let active;
 const chosen = { what: "all", by: "variable", compareBy: "variable", scale: "log" };
 const pane = new TablePane(element("pane"), asked);
+const findings = new FindingsPane(element("findings"), asked);
 const flame = new FlamePane(element("flame"), asked);
 const lanes = new LanesPane(element("lanes"), asked);
 const lifetimes = new LifetimesPane(element("lifetimes"), asked);
 /** Those that are opened by a click. */
-const folded = { lanes, lifetimes, flame };
+const folded = { lanes, lifetimes, flame, findings };
 const compare = new ComparePane(element("compare"), asked);
 const source = new SourcePane(element("source"), (parameters) => askedOfRun(`source?${parameters}`));
 const walk = new AccessWalk(element("access"), askedOfRun);
@@ -133,6 +135,7 @@ function tabulate() {
   // The table of the whole run is what people look for first, however long it takes: it says how far it is.
   pane.show({ parameters: `${parameters}&by=${chosen.by}`, words: where, whole, isWhole, soon: soon || isWhole });
   flame.show({ parameters: String(parameters), words: where, whole, soon: active.trace.parts <= FEW_FRAMES });
+  findings.show({ parameters: active.number > 0 ? `&run=${active.number}` : "", words: runs.length > 1 ? active.trace.name : "The whole run", whole, soon: active.trace.parts <= FEW_FRAMES });
   // The index and the blocks are in memory.
   lanes.show({ parameters: `${parameters}&what=${chosen.what}`, words: where, whole, soon: true, run: active });
   lifetimes.show({ parameters: String(parameters), words: where, whole, soon: true });
@@ -194,7 +197,23 @@ function add(run) {
 }
 
 pane.addEventListener("lined", ({ detail }) => source.open(detail, pane.answer.rows));
-pane.addEventListener("filled", () => source.update(pane.answer.by, pane.answer.rows));
+/** A line whose source is opened as soon as the table has lines. */
+let wanted = null;
+pane.addEventListener("filled", () => {
+  source.update(pane.answer.by, pane.answer.rows);
+  if (wanted !== null && pane.answer.by === "line") source.open(wanted, pane.answer.rows);
+  wanted = null;
+});
+findings.addEventListener("lined", ({ detail }) => {
+  if (pane.answer?.by === "line" && pane.settled) {
+    source.open(detail, pane.answer.rows);
+    return;
+  }
+  wanted = detail;
+  element("by").value = chosen.by = "line";
+  tabulate();
+  rememberSoon();
+});
 element("process").addEventListener("change", ({ target }) => {
   walk.forget();
   active.choose(Number(target.value), null, chosen.what);
@@ -300,7 +319,7 @@ function another(section) {
 
 /** What there is of a machine: its heap and its calls are its programs' own, and nobody knows of lines. */
 function showMachine() {
-  for (const { element: pane } of [lifetimes, flame]) {
+  for (const { element: pane } of [lifetimes, flame, findings]) {
     pane.open = false;
     pane.hidden = true;
   }
@@ -343,7 +362,7 @@ async function begin() {
   if (traces[0].machine) showMachine();
   restore();
   // What tests look at.
-  globalThis.memtapView = { get map() { return active.map; }, get runs() { return runs; }, pane, flame, compare, lanes, lifetimes, source, walk, chosen };
+  globalThis.memtapView = { get map() { return active.map; }, get runs() { return runs; }, pane, flame, findings, compare, lanes, lifetimes, source, walk, chosen };
   await watch();
   setInterval(watch, 5000);
 }

@@ -1,0 +1,172 @@
+//! Findings of the whole run: memory errors, data races and shared cache lines, as `memtap errors`, `race` and `lines` print them
+//! as JSON.
+
+use std::io::Write;
+use std::sync::PoisonError;
+
+use analysis::errors::MemoryErrors;
+use analysis::lines::{LineUses, TouchedLines};
+use analysis::race::{Races, name_fields, unmodelled_runtimes};
+use analysis::stack::Stacks;
+use analysis::{Error, Session, orders_atomics};
+use report::tables::errors::errors_json;
+use report::tables::findings;
+use report::tables::lines::lines_json;
+use serde_json::{Value, json};
+
+use crate::error::Refusal;
+use crate::map::TraceMap;
+use crate::pending_requests::PendingRequests;
+use crate::table::superseded;
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FindingKind {
+    Errors,
+    Races,
+    Lines,
+}
+
+impl FindingKind {
+    pub(crate) const ALL: [Self; 3] = [Self::Errors, Self::Races, Self::Lines];
+
+    /// The name of the command that finds it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Errors => "errors",
+            Self::Races => "race",
+            Self::Lines => "lines",
+        }
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FindingsRequest {
+    pub(crate) kind: FindingKind,
+    /// Who asks: another question of the same one makes this one needless.
+    pub(crate) asker: Option<u64>,
+}
+
+/// What was found, and what has to be known about it.
+#[derive(Debug, Default)]
+struct Findings {
+    json: Vec<u8>,
+    notes: Vec<String>,
+}
+
+impl TraceMap {
+    /// Looks for something in the whole trace.
+    pub(crate) fn findings(
+        &self,
+        request: &FindingsRequest,
+        pending: &PendingRequests,
+    ) -> Result<String, Refusal> {
+        let waiting = pending.begin(request.asker);
+        // One at a time, as flame graphs: each needs memory for all stacks.
+        let turn = self.flames.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match (waiting.is_over(), request.kind) {
+            (true, _) => Ok(Findings::default()),
+            (_, FindingKind::Errors) => errors(&self.session),
+            (_, FindingKind::Races) => races(&self.session),
+            (_, FindingKind::Lines) => lines(&self.session),
+        };
+        drop(turn);
+        pending.end(request.asker, &waiting);
+        let Findings { json, notes } = superseded(found.map_err(Refusal::from), &waiting)?;
+        let rows: Value = serde_json::from_slice(&json).unwrap_or_default();
+        let mut listed = self.listed_files.lock().unwrap_or_else(PoisonError::into_inner);
+        list_files(&rows, &mut |file| _ = listed.insert(file.to_owned()));
+        Ok(json!({"kind": request.kind.name(), "rows": rows, "notes": notes}).to_string())
+    }
+}
+
+/// Files that findings are in may be shown.
+fn list_files(value: &Value, list: &mut impl FnMut(&str)) {
+    match value {
+        Value::Array(elements) => elements.iter().for_each(|element| list_files(element, list)),
+        Value::Object(members) => {
+            if let Some(file) = members.get("file").and_then(Value::as_str) {
+                list(file);
+            }
+            members.values().for_each(|member| list_files(member, list));
+        }
+        _ => {}
+    }
+}
+
+fn written(write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<Vec<u8>, Error> {
+    let mut json = Vec::new();
+    write(&mut json).map_err(Error::Output)?;
+    Ok(json)
+}
+
+fn missing(events: u64) -> Option<String> {
+    (events > 0)
+        .then(|| format!("{} from the trace, so this may be incomplete, or wrong", report::missing(events)))
+}
+
+fn errors(session: &Session) -> Result<Findings, Error> {
+    let mut errors = MemoryErrors::new(session)?;
+    let mut stacks = Stacks::new(session);
+    let mut resolvers = session.replay_in_context(&mut stacks, &mut errors)?;
+    let gone = errors.missing;
+    let found = errors.errors(session, &mut stacks, &mut resolvers)?;
+    let json = written(|out| errors_json(&found, gone > 0, out))?;
+    Ok(Findings { json, notes: missing(gone).into_iter().collect() })
+}
+
+fn races(session: &Session) -> Result<Findings, Error> {
+    let mut tool = if orders_atomics(session) { Races::default() } else { Races::without_order_of_atomics() };
+    tool.replay(session)?;
+    let mut runtimes = unmodelled_runtimes(session.trace())?;
+    runtimes.extend(tool.runtimes());
+    let (mut races, possibly_ordered) = tool.into_races();
+    name_fields(session, &mut races)?;
+    let mut notes = Vec::new();
+    if races.iter().any(|race| race.uncertain) {
+        notes.push("Events are missing from the trace; they could have ordered what is reported.".to_owned());
+    }
+    if !runtimes.is_empty() {
+        let names: Vec<String> = runtimes.into_iter().collect();
+        notes.push(format!(
+            "What threads do inside of {} is not modelled, so races may be missed.",
+            names.join(", ")
+        ));
+    }
+    if possibly_ordered > 0 {
+        notes.push(format!(
+            "{possibly_ordered} more are not reported, because atomic variables may order them."
+        ));
+    }
+    Ok(Findings { json: written(|out| findings(&races, true, "", out))?, notes })
+}
+
+fn lines(session: &Session) -> Result<Findings, Error> {
+    let touched = TouchedLines::read(session)?;
+    let nothing = touched.is_empty();
+    let mut uses = LineUses::new(touched);
+    if !nothing {
+        uses = uses.with_types(session.heap_types()?).replay(session)?;
+    }
+    let gone = uses.missing;
+    let groups = uses.groups(session);
+    Ok(Findings {
+        json: written(|out| lines_json(&groups, gone > 0, out))?,
+        notes: missing(gone).into_iter().collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_findings_are_listed_wherever_they_are() {
+        let mut files = Vec::new();
+        let rows = json!([{"file": "a.c", "stack": [{"file": "b.c"}, {"file": null}]}, {"access": {"own": {"file": "c.c"}}}, 5]);
+        list_files(&rows, &mut |file| files.push(file.to_owned()));
+        files.sort();
+        assert_eq!(files, ["a.c", "b.c", "c.c"]);
+    }
+}

@@ -1,0 +1,77 @@
+// Findings of the whole run: memory errors, data races, shared cache lines. They are looked for when somebody asks.
+
+import { Counting } from "./counting.js";
+import { RowTable, faint } from "./rows.js";
+import { counted, shortPath } from "./words.js";
+
+const SAVED = ["name", "what", "where", "times"];
+
+const line = (place) => (place?.file && place.line ? `${place.file}:${place.line}` : null);
+/** The innermost place whose source is the user's. */
+const placed = (place) => line(place?.own) ?? line(place);
+const functionOf = (place) => place?.own?.function ?? place?.function ?? "";
+
+/** A finding of each kind as a row. */
+const ROWS = {
+  errors: (error) => {
+    const place = error.access ?? error.allocated;
+    return { name: error.field ?? error.name, kind: error.kind.replaceAll("_", " "), what: error.what, where: placed(place), code: functionOf(place), times: error.times };
+  },
+  race: ({ variable, field, first, second, times }) => ({
+    name: field ?? variable, kind: "race", what: `${first.kind} by thread ${first.thread} and ${second.kind} by thread ${second.thread} in ${second.function}${line(second) ? ` (${shortPath(line(second))})` : ""}`,
+    where: line(first), code: first.function, times,
+  }),
+  lines: ({ names, sharing, changes, parts }) => ({
+    name: names.join(", "), kind: `${sharing} sharing`, what: parts.length > 0 ? `threads ${[...new Set(parts.map((part) => part.thread))].join(", ")}` : "",
+    where: line(parts[0]), code: parts[0]?.function ?? "", times: changes,
+  }),
+};
+const HEADINGS = { errors: "times", race: "times", lines: "changes of owner" };
+
+export class FindingsPane extends Counting {
+  /** In an element; `fetchAnswer(path, signal)` asks the server. */
+  constructor(element, fetchAnswer) {
+    super(element, fetchAnswer, "findings");
+    this.table = new RowTable(element, [
+      { key: "name", words: "name", left: true },
+      { key: "kind", words: "kind", left: true },
+      { key: "what", words: "what", left: true },
+      { key: "where", words: "where", left: true, cell: (row) => this.place(row) },
+      { key: "times", words: "times" },
+    ], ["times", true]);
+    this.find("kinds").addEventListener("change", () => this.choose());
+    this.find("save").addEventListener("click", () => this.answer && this.table.save(`${this.answer.kind}.csv`, SAVED));
+    element.addEventListener("toggle", () => this.perhaps());
+  }
+
+  /** Of a run, whose number the parameters have. */
+  show(part) {
+    this.part = part;
+    super.show({ ...part, parameters: `kind=${this.find("kinds").value}${part.parameters}` });
+  }
+
+  choose() {
+    this.show(this.part);
+    this.ask();
+  }
+
+  covers({ rows, notes }) {
+    return `${rows.length === 0 ? "nothing was found." : `${counted(rows.length, "finding")}.`} ${notes.join(" ")}`;
+  }
+
+  fill() {
+    this.table.rename("times", HEADINGS[this.answer.kind]);
+    this.table.show(this.answer.rows.map(ROWS[this.answer.kind]));
+  }
+
+  /** Where it is in the source, which a click opens. */
+  place({ where, code }) {
+    if (!where) return [code];
+    const button = document.createElement("button");
+    button.className = "link";
+    button.textContent = shortPath(where);
+    button.title = `Show the source: ${where}`;
+    button.addEventListener("click", () => this.dispatchEvent(new CustomEvent("lined", { detail: where })));
+    return [button, faint(code)];
+  }
+}
