@@ -119,6 +119,24 @@ fn each_run_has_its_map_and_the_panes_follow_the_active_one() {
 }
 
 #[test]
+fn two_windows_of_one_run_are_compared_where_it_is_given_twice() {
+    let [run, _] = builds();
+    let viewer = Viewer::with([run.trace.path.as_os_str(); 2]);
+    let process = &viewer.json("trace")["processes"][0];
+    let [from, to] = ["from", "to"].map(|key| process[key].as_u64().expect("a number"));
+    let middle = (from + to) / 2;
+    let halves = viewer.json(&format!("compare?from={from}&to={middle}&after-from={middle}&after-to={to}"));
+    let accesses = |side: &str| {
+        ["loads", "stores", "modifies"]
+            .map(|key| halves["total"][side][key].as_u64().expect("a number"))
+            .iter()
+            .sum::<u64>()
+    };
+    assert!(accesses("before") > 0 && accesses("after") > 0, "{halves}");
+    assert_eq!(accesses("before") + accesses("after"), run.trace.number("accesses"));
+}
+
+#[test]
 fn wrong_questions_about_two_runs_are_refused_with_a_line() {
     let [before, after] = builds();
     let two = Viewer::with([before.trace.path.as_os_str(), after.trace.path.as_os_str()]);
