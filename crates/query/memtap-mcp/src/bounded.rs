@@ -6,6 +6,9 @@ use serde_json::{Map, Value, json};
 pub(crate) const ROWS: usize = 20;
 /// The most rows that a question gets.
 pub(crate) const MOST_ROWS: usize = 1000;
+/// Elements of a list within a row, and how few of them are kept before there are fewer rows.
+const NESTED: usize = 64;
+const FEWEST_NESTED: usize = 8;
 /// The most bytes of an answer, as JSON. Some 8,000 tokens.
 pub(crate) const MOST_BYTES: usize = 32 << 10;
 
@@ -27,8 +30,8 @@ fn shorten(value: &mut Value, most: usize, cut: &mut usize) {
     }
 }
 
-/// The rows of a list, or the members of an object, its lists cut.
-fn bounded_to(whole: &Value, most: usize) -> Map<String, Value> {
+/// The rows of a list, or the members of an object, its lists cut to `most` and lists within these to `nested`.
+fn bounded_to(whole: &Value, most: usize, nested: usize) -> Map<String, Value> {
     let mut members = match whole {
         Value::Object(members) => members.clone(),
         rows => Map::from_iter([("rows".to_owned(), rows.clone())]),
@@ -43,8 +46,8 @@ fn bounded_to(whole: &Value, most: usize) -> Map<String, Value> {
             rows.truncate(most);
         }
         match member {
-            Value::Array(rows) => rows.iter_mut().for_each(|row| shorten(row, most, &mut within)),
-            other => shorten(other, most, &mut within),
+            Value::Array(rows) => rows.iter_mut().for_each(|row| shorten(row, nested, &mut within)),
+            other => shorten(other, nested, &mut within),
         }
     }
     if within > 0 {
@@ -59,16 +62,17 @@ fn bounded_to(whole: &Value, most: usize) -> Map<String, Value> {
 /// An answer of at most `most` rows that fits into [`MOST_BYTES`]: the rows of a list become the member `rows`, lists of an object
 /// are cut, and `left_out` says how many elements of each are missing.
 pub(crate) fn bounded(whole: &Value, most: usize) -> Option<Map<String, Value>> {
-    let mut most = most;
+    let (mut most, mut nested) = (most, NESTED);
     loop {
-        let members = bounded_to(whole, most);
+        let members = bounded_to(whole, most, nested);
         if serde_json::to_vec(&members).is_ok_and(|bytes| bytes.len() <= MOST_BYTES) {
             return Some(members);
         }
-        if most == 1 {
-            return None;
+        match (nested > FEWEST_NESTED, most > 1) {
+            (true, _) => nested /= 2,
+            (false, true) => most /= 2,
+            (false, false) => return None,
         }
-        most /= 2;
     }
 }
 
@@ -88,11 +92,14 @@ mod tests {
             Value::Object(bounded(&json!([1, 2, 3]), 2).unwrap()),
             json!({"rows": [1, 2], "left_out": {"rows": 1}})
         );
+        let stacks = json!({"errors": [{"stack": vec![1; NESTED + 3]}, {"stack": [1]}, 5], "all": 3});
         assert_eq!(
-            Value::Object(
-                bounded(&json!({"errors": [{"stack": [1, 2, 3]}, {"stack": [1]}, 5], "all": 3}), 2).unwrap()
-            ),
-            json!({"errors": [{"stack": [1, 2]}, {"stack": [1]}], "all": 3, "left_out": {"errors": 1, "within rows": 1}})
+            Value::Object(bounded(&stacks, 2).unwrap()),
+            json!({
+                "errors": [{"stack": vec![1; NESTED]}, {"stack": [1]}],
+                "all": 3,
+                "left_out": {"errors": 1, "within rows": 3},
+            })
         );
     }
 
