@@ -103,7 +103,7 @@ fn written(write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<
 
 fn missing(events: u64) -> Option<String> {
     (events > 0)
-        .then(|| format!("{} from the trace, so this may be incomplete, or wrong", report::missing(events)))
+        .then(|| format!("{} from the trace, so this may be incomplete, or wrong.", report::missing(events)))
 }
 
 fn errors(session: &Session) -> Result<Findings, Error> {
