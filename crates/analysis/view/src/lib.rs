@@ -21,6 +21,7 @@ mod lifetimes;
 mod machine;
 mod map;
 mod missing;
+mod opening;
 mod page;
 mod part;
 mod pending_requests;
@@ -35,4 +36,5 @@ mod tile;
 
 pub use error::Error;
 pub use map::TraceMap;
+pub use opening::Opening;
 pub use server::MapServer;

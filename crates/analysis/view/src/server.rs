@@ -18,6 +18,7 @@ use crate::compare::compare;
 use crate::connections::{Answering, Connections};
 use crate::error::{Error, Refusal};
 use crate::map::TraceMap;
+use crate::opening::Opening;
 use crate::page::FILES;
 use crate::pending_requests::PendingRequests;
 use crate::query::Parameters;
@@ -52,7 +53,7 @@ pub struct MapServer {
 
 struct Shared {
     /// One run, or two to compare.
-    runs: Vec<TraceMap>,
+    opening: Arc<Opening>,
     token: String,
     pending: PendingRequests,
 }
@@ -128,8 +129,17 @@ impl Shared {
     }
 
     fn data(&self, name: &str, mut parameters: Parameters<'_>) -> Result<Answer, Refusal> {
+        if name == "opening" {
+            parameters.finish()?;
+            let (done, all) = self.opening.read();
+            let is_opened = self.opening.runs().is_some();
+            return Ok(json(serde_json::json!({"opened": is_opened, "done": done, "all": all}).to_string()));
+        }
+        let Some(runs) = self.opening.wait() else {
+            return Err(Refusal::new(503, "memtap view has ended"));
+        };
         if name == "compare" {
-            let [before, after] = self.runs.as_slice() else {
+            let [before, after] = runs else {
                 return Err(Refusal::new(404, "there is one run only; memtap view A B shows two"));
             };
             let request = parameters.compare(before, after)?;
@@ -146,13 +156,13 @@ impl Shared {
             }
             _ => {}
         }
-        let number = parameters.run(self.runs.len())?;
-        let map = &self.runs[number];
+        let number = parameters.run(runs.len())?;
+        let map = &runs[number];
         match name {
             "trace" => {
                 parameters.finish()?;
                 let mut facts = map.json();
-                facts["runs"] = self.runs.len().into();
+                facts["runs"] = runs.len().into();
                 Ok(json(facts.to_string()))
             }
             "state" => {
@@ -212,14 +222,11 @@ fn json(text: String) -> Answer {
 }
 
 impl MapServer {
-    /// Listens there, for the page of these runs: of two the first is that before, the second that after.
+    /// Listens there. Until [`show`](Self::show) is called, the page says how far the runs are opened, and requests about them wait.
     ///
     /// # Errors
     /// Where that is not possible.
-    pub fn start(runs: Vec<TraceMap>, listen: SocketAddr) -> Result<Self, Error> {
-        if runs.len() > 1 && runs.iter().any(|run| run.is_machine) {
-            return Err(Error::Machine);
-        }
+    pub fn listen(listen: SocketAddr, opening: Arc<Opening>) -> Result<Self, Error> {
         let failed = |source| Error::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).map_err(failed)?;
         let mut bound = listener.local_addr().map_err(failed)?;
@@ -231,17 +238,30 @@ impl MapServer {
             });
         }
         let url = format!("http://{bound}/{token}/");
-        let shared = Arc::new(Shared { runs, token, pending: PendingRequests::default() });
+        let shared = Arc::new(Shared { opening, token, pending: PendingRequests::default() });
         let connections = Connections::serve(listener, shared.clone()).map_err(failed)?;
+        Ok(Self { shared, url, counting: Vec::new(), connections: Some(connections) })
+    }
+
+    /// Shows these runs: of two the first is that before, the second that after.
+    ///
+    /// # Errors
+    /// Of two machines.
+    pub fn show(&mut self, runs: Vec<TraceMap>) -> Result<(), Error> {
+        if runs.len() > 1 && runs.iter().any(|run| run.is_machine) {
+            return Err(Error::Machine);
+        }
         let count = |number: usize| {
-            let shared = shared.clone();
+            let shared = self.shared.clone();
             std::thread::spawn(move || {
-                let map = &shared.runs[number];
-                map.frames.count_in_slices(&map.session);
+                if let Some(map) = shared.opening.wait().and_then(|runs| runs.get(number)) {
+                    map.frames.count_in_slices(&map.session);
+                }
             })
         };
-        let counting = (0..shared.runs.len()).map(count).collect();
-        Ok(Self { shared, url, counting, connections: Some(connections) })
+        self.counting = (0..runs.len()).map(count).collect();
+        self.shared.opening.show(runs);
+        Ok(())
     }
 
     /// Where a browser finds it.
@@ -252,7 +272,8 @@ impl MapServer {
 
 impl Drop for MapServer {
     fn drop(&mut self) {
-        self.shared.runs.iter().for_each(|map| map.frames.stop());
+        self.shared.opening.end();
+        self.shared.opening.runs().into_iter().flatten().for_each(|map| map.frames.stop());
         self.shared.pending.stop();
         drop(self.connections.take());
         for counting in self.counting.drain(..) {

@@ -336,10 +336,21 @@ function hint() {
   });
 }
 
+/** Waits until the trace is opened, and says how far it is. */
+async function opened() {
+  for (;;) {
+    const { opened, done, all } = await asked("opening");
+    if (opened) return;
+    element("summary").textContent = `Building the page index: ${all > 0 ? Math.floor(100 * done / all) : 0}\u202f% \u2026`;
+    await new Promise((again) => setTimeout(again, 300));
+  }
+}
+
 async function begin() {
   hint();
   const traces = [];
   try {
+    await opened();
     traces.push(await asked("trace"));
     if (traces[0].runs > 1) traces.push(await asked("trace?run=1"));
   } catch (error) {
