@@ -263,6 +263,8 @@ fn absurd_requests_are_refused_with_a_line() {
         assert_eq!(answer.status, 400, "{parameters}: {}", answer.text());
         assert!(answer.text().ends_with('\n') && answer.text().lines().count() == 1, "{}", answer.text());
     }
+    assert_eq!(viewer.json("opening")["opened"], true);
+    assert_eq!(viewer.get("opening?x=1").status, 400);
     // Large but possible: nothing happened there.
     assert_eq!(viewer.tile(&format!("from={}&to={}", u64::MAX - 1, u64::MAX)).sum(), 0);
     assert!(viewer.tile(&format!("from=0&to={}&low=0&high={}", u64::MAX, u64::MAX)).sum() > 0);
