@@ -14,8 +14,6 @@ def spark():
     session = (
         SparkSession.builder.master("local-cluster[2,1,1024]")
         .config("spark.ui.enabled", "false")
-        # Its faster reader does not read unsigned numbers in the encoding that addresses have.
-        .config("spark.sql.parquet.enableVectorizedReader", "false")
         .config("spark.sql.jsonGenerator.ignoreNullFields", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")

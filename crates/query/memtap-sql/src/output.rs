@@ -97,7 +97,8 @@ fn parquet_properties(schema: &SchemaRef) -> WriterProperties {
     for field in schema.fields() {
         let encoding = match (field.data_type(), field.name().as_str()) {
             (DataType::UInt64, "cycle" | "order") => Encoding::DELTA_BINARY_PACKED,
-            (DataType::UInt64, "addr" | "offset") => Encoding::BYTE_STREAM_SPLIT,
+            // Byte stream split takes 7 to 15 % less on some traces and 11 % more on others, and Spark can't read it of unsigned numbers.
+            (DataType::UInt64, "addr" | "offset") => Encoding::PLAIN,
             _ => continue,
         };
         let column = ColumnPath::new(vec![field.name().clone()]);
