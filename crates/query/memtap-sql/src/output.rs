@@ -89,8 +89,8 @@ fn temporary(dir: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".memtap-").permissions(Permissions::from_mode(0o666)).tempfile_in(dir)
 }
 
-/// How Parquet files are written: clocks by their differences, addresses by their first bytes, their second and so on, which zstd makes
-/// small; all else, names above all, as dictionaries.
+/// How Parquet files are written: clocks by their differences, addresses as they are, all else, names above all, as dictionaries; and
+/// zstd makes all of it small.
 fn parquet_properties(schema: &SchemaRef) -> WriterProperties {
     let zstd = Compression::ZSTD(ZstdLevel::default());
     let mut properties = WriterProperties::builder().set_compression(zstd);
