@@ -20,6 +20,17 @@ use crate::tile::CountedKinds;
 /// An access that begins before some bytes may reach into them: the largest one does.
 const LONGEST: u64 = 64;
 
+/// Single accesses that are sent at most.
+const MOST_SINGLE: usize = 4_000;
+
+/// The accesses of a part, where these are few.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SinglesRequest {
+    pub(crate) part: MapPart,
+    /// Only those of these kinds.
+    pub(crate) what: CountedKinds,
+}
+
 /// Before or after a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -180,22 +191,45 @@ impl TraceMap {
         Ok(json!({"found": named(&found)?, "writer": writer.as_ref().map(named).transpose()?}))
     }
 
+    /// Each access that begins in a part: its cycle, address, size and number of its kind. Of too many there are none.
+    pub(crate) fn singles(&self, request: &SinglesRequest) -> Result<Value, Error> {
+        let SinglesRequest { part, what } = request;
+        let mut singles = Vec::new();
+        for frame in self.frames_of(part, part.thread) {
+            let mut cursor = frame.accesses(&self.session)?;
+            while let Some((_, accesses)) = cursor.next_block()? {
+                for access in accesses {
+                    let is_there =
+                        part.cycles.contains(&access.cycle) && part.addresses.contains(&access.addr.0);
+                    let Some(kind) = kind_number(access).filter(|kind| is_there && what.has(*kind)) else {
+                        continue;
+                    };
+                    if singles.len() == MOST_SINGLE {
+                        return Ok(json!({"accesses": [], "too_many": true}));
+                    }
+                    singles.push(json!([access.cycle, format!("{:#x}", access.addr.0), access.size, kind]));
+                }
+            }
+        }
+        Ok(json!({"accesses": singles, "too_many": false}))
+    }
+
+    /// The frames that can have accesses to a part.
+    fn frames_of(&self, part: &MapPart, thread: Option<ThreadId>) -> impl Iterator<Item = &MapFrame> {
+        let (process, cycles, addresses) = (part.process, part.cycles.clone(), part.addresses.clone());
+        self.frames.frames.iter().filter(move |frame| {
+            let pages = pages(&addresses, frame.shift);
+            let first = frame.cells.partition_point(|cell| cell.page < pages.start);
+            frame.process == process
+                && frame.cycles.start < cycles.end
+                && frame.cycles.end >= cycles.start
+                && thread.is_none_or(|thread| thread == frame.thread)
+                && frame.cells.get(first).is_some_and(|cell| cell.page < pages.end)
+        })
+    }
+
     fn nearest(&self, wanted: &Wanted<'_>) -> Result<Option<FoundAccess>, Error> {
-        let mut frames: Vec<&MapFrame> = self
-            .frames
-            .frames
-            .iter()
-            .filter(|frame| {
-                let pages = pages(&wanted.part.addresses, frame.shift);
-                let first = frame.cells.partition_point(|cell| cell.page < pages.start);
-                let cycles = &wanted.part.cycles;
-                frame.process == wanted.part.process
-                    && frame.cycles.start < cycles.end
-                    && frame.cycles.end >= cycles.start
-                    && wanted.thread.is_none_or(|thread| thread == frame.thread)
-                    && frame.cells.get(first).is_some_and(|cell| cell.page < pages.end)
-            })
-            .collect();
+        let mut frames: Vec<&MapFrame> = self.frames_of(wanted.part, wanted.thread).collect();
         match wanted.way {
             Way::Next => frames.sort_by_key(|frame| frame.cycles.start),
             Way::Previous => frames.sort_by_key(|frame| std::cmp::Reverse(frame.cycles.end)),

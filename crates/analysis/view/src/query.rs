@@ -6,7 +6,7 @@ use analysis::By;
 use analysis::machine::PartBy;
 use memref::{ProcessId, ThreadId};
 
-use crate::accesses::{AccessRequest, Way};
+use crate::accesses::{AccessRequest, SinglesRequest, Way};
 use crate::blocks::BlocksRequest;
 use crate::compare::{CompareRequest, ComparedBy};
 use crate::error::Refusal;
@@ -325,6 +325,14 @@ impl<'a> Parameters<'a> {
         let part = self.part(map)?;
         self.finish()?;
         Ok(AccessRequest { part, what, begins, way, cycle, entry, asker })
+    }
+
+    /// Single accesses.
+    pub(crate) fn singles(mut self, map: &TraceMap) -> Result<SinglesRequest, Refusal> {
+        let what = self.kinds()?;
+        let part = self.part(map)?;
+        self.finish()?;
+        Ok(SinglesRequest { part, what })
     }
 
     /// A tile.

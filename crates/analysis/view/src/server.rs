@@ -179,6 +179,7 @@ impl Shared {
             "place" => Ok(json(map.places(&parameters.place(map)?)?.to_string())),
             "access" => Ok(json(map.access(&parameters.access(map)?, &self.pending)?.to_string())),
             "flame" => Ok(json(map.flame(&parameters.flame(map)?, &self.pending)?.to_string())),
+            "singles" => Ok(json(map.singles(&parameters.singles(map)?)?.to_string())),
             "findings" => Ok(json(map.findings(&parameters.findings()?, &self.pending)?)),
             "source" => Ok(json(map.source(&parameters.source()?)?.to_string())),
             "lanes" => Ok(json(map.lanes(&parameters.lanes(map)?, &self.pending)?.to_string())),

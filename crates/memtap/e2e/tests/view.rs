@@ -181,6 +181,40 @@ fn single_accesses_are_where_and_when_they_were() {
 }
 
 #[test]
+fn single_accesses_are_listed_where_they_are_few() {
+    let trace = TestProgram::named("heap.c").record_by("translate").trace;
+    let viewer = Viewer::of(&trace.path);
+    let kinds = ["load", "store", "modify"];
+    let of = |wanted: &dyn Fn(u64) -> bool| {
+        let events = trace.events();
+        let rows = events.iter().filter_map(|event| {
+            let kind = kinds.iter().position(|kind| event["type"] == *kind)?;
+            let cycle = event["cycle"].as_u64()?;
+            wanted(cycle).then(|| json!([cycle, event["addr"], event["size"], kind]).to_string())
+        });
+        let mut rows: Vec<String> = rows.collect();
+        rows.sort();
+        rows
+    };
+    let listed = |parameters: &str| {
+        let answer = viewer.json(&format!("singles?{parameters}"));
+        let mut rows: Vec<String> =
+            answer["accesses"].as_array().expect("an array").iter().map(Value::to_string).collect();
+        rows.sort();
+        (rows, answer["too_many"] == true)
+    };
+    let process = &viewer.json("trace")["processes"][0];
+    let [from, to] = ["from", "to"].map(|key| process[key].as_u64().expect("a number"));
+    let part = from..from + (to - from) / 50;
+    let few = of(&|cycle| part.contains(&cycle));
+    assert!(!few.is_empty() && few.len() < 4000, "{}", few.len());
+    assert_eq!(listed(&format!("from={}&to={}", part.start, part.end)), (few, false));
+    let all = of(&|_| true);
+    let expect = if all.len() > 4000 { (Vec::new(), true) } else { (all, false) };
+    assert_eq!(listed(""), expect);
+}
+
+#[test]
 fn only_who_knows_the_token_and_is_this_page_is_answered() {
     let trace = TestProgram::named("statics.c").record().trace;
     let viewer = Viewer::of(&trace.path);

@@ -19,6 +19,9 @@ const MOST_CELLS = 1 << 20;
 const IN_MEMORY = { willReadFrequently: true };
 /** A cell with accesses is drawn at least so large, in pixels of the device. */
 const MARK_PIXELS = 3;
+/** So few accesses are drawn one by one: as long as their bytes, in the colour of their kind. */
+const FEW_ACCESSES = 2000;
+const KINDS = ["load", "store", "modify"];
 /** Blocks of fewer pixels are not outlined. */
 const FEWEST_PIXELS = 5;
 const FEWEST_CYCLES = 16;
@@ -86,6 +89,11 @@ class Tile {
     return { column: shown % this.width, row: Math.floor(shown / this.width), count: this.counts[shown] };
   }
 
+  /** A cell itself. */
+  exactCellAt(column, row) {
+    return { column, row, count: this.counts[row * this.width + column] };
+  }
+
   /** Its picture, with the last of the colours for so many accesses. */
   paint(colors, most, isLinear) {
     const canvas = document.createElement("canvas");
@@ -107,10 +115,10 @@ class Tile {
 }
 
 export class MemoryMap extends EventTarget {
-  /** On a canvas; `fetchTile(parameters, signal)` gives a tile's bytes, `fetchBlocks` what blocks of the heap there are. */
-  constructor(canvas, fetchTile, fetchBlocks) {
+  /** On a canvas; `fetchTile(parameters, signal)` gives a tile's bytes, `fetchBlocks` what blocks of the heap there are, `fetchSingles` accesses. */
+  constructor(canvas, fetchTile, fetchBlocks, fetchSingles) {
     super();
-    Object.assign(this, { canvas, fetchTile, fetchBlocks, blocks: [], tile: null, whole: null, asking: null, scale: null, isLinear: false, selection: null, marked: null, access: null, pending: 0, changes: 0, drawn: false });
+    Object.assign(this, { canvas, fetchTile, fetchBlocks, fetchSingles, singles: null, singling: false, blocks: [], tile: null, whole: null, asking: null, scale: null, isLinear: false, selection: null, marked: null, access: null, pending: 0, changes: 0, drawn: false });
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.scheme.addEventListener("change", () => this.recolor());
     new ResizeObserver(() => this.resized()).observe(canvas);
@@ -125,7 +133,7 @@ export class MemoryMap extends EventTarget {
     this.axis = new AddressAxis(process);
     this.clock = clock?.length > 1 ? new Clock(clock) : null;
     this.bounds = { from: process.from, to: process.to, top: 0, bottom: process.units };
-    if (!same) this.tile = this.whole = null;
+    if (!same) this.tile = this.whole = this.singles = null;
     if (!same) this.blocks = [];
     this.selection = this.selection && process === this.selectedIn ? this.selection : null;
     this.selectedIn = process;
@@ -138,7 +146,7 @@ export class MemoryMap extends EventTarget {
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(`--${name}`).trim();
     this.colors = ramp(this.scheme.matches);
-    this.ink = Object.fromEntries(["text", "faint", "line", "plot", "accent", "warn"].map((name) => [name, color(name)]));
+    this.ink = Object.fromEntries(["text", "faint", "line", "plot", "accent", "warn", ...KINDS].map((name) => [name, color(name)]));
   }
 
   recolor() {
@@ -265,6 +273,10 @@ export class MemoryMap extends EventTarget {
       const { bounds } = this;
       if (exact.from <= bounds.from && exact.to >= bounds.to && exact.top <= 0 && exact.bottom >= bounds.bottom) this.whole = tile;
       this.asking = null;
+      const { facts } = tile;
+      this.singles = null;
+      this.singling = facts.sum > 0 && facts.sum <= FEW_ACCESSES && facts.waiting + facts.spread + facts.estimated === 0;
+      if (this.singling) this.single(new URLSearchParams(parameters), tile, asking.signal);
       this.redraw();
       this.dispatchEvent(new Event("painted"));
       this.outline(parameters, exact, asking.signal);
@@ -273,6 +285,49 @@ export class MemoryMap extends EventTarget {
     } catch (error) {
       if (error.name !== "AbortError") this.dispatchEvent(new CustomEvent("failed", { detail: error }));
     }
+  }
+
+  /** Asks for the accesses of a tile, one by one. */
+  async single(parameters, tile, signal) {
+    for (const key of ["width", "height"]) parameters.delete(key);
+    try {
+      const { accesses } = await this.fetchSingles(parameters, signal);
+      if (tile !== this.tile) return;
+      const { axis } = this;
+      this.singles = accesses.map(([cycle, start, size, kind]) => {
+        const low = BigInt(start);
+        return { cycle, kind, top: axis.place(low), bottom: axis.place(low + BigInt(size)) };
+      });
+    } catch (error) {
+      if (error.name !== "AbortError") this.dispatchEvent(new CustomEvent("failed", { detail: error }));
+    }
+    if (tile !== this.tile) return;
+    this.singling = false;
+    this.redraw();
+    this.dispatchEvent(new Event("painted"));
+  }
+
+  /** Where a single access is drawn. */
+  rectangle({ cycle, top, bottom }) {
+    const least = MARK_PIXELS / (devicePixelRatio || 1);
+    const [x, y] = [this.x(cycle), this.y(top)];
+    const [width, height] = [this.x(cycle + 1) - x, this.y(bottom) - y];
+    return [x + Math.min(0, (width - least) / 2), y + Math.min(0, (height - least) / 2), Math.max(width, least), Math.max(height, least)];
+  }
+
+  drawSingles(context) {
+    for (const single of this.singles) {
+      context.fillStyle = this.ink[KINDS[single.kind]];
+      context.fillRect(...this.rectangle(single));
+    }
+  }
+
+  /** The single access that is drawn at a point, the last one above others. */
+  singleAt(px, py) {
+    return this.singles?.findLast((single) => {
+      const [x, y, width, height] = this.rectangle(single);
+      return px >= x && px < x + width && py >= y && py < y + height;
+    });
   }
 
   /** Asks for the blocks that are large enough to be outlined. */
@@ -311,7 +366,7 @@ export class MemoryMap extends EventTarget {
 
   /** Whether what is drawn is what the window shows. */
   get settled() {
-    return !this.outdated && this.tile !== null && this.tile.facts.waiting === 0;
+    return !this.outdated && !this.singling && this.tile !== null && this.tile.facts.waiting === 0;
   }
 
   x(cycle) {
@@ -362,8 +417,9 @@ export class MemoryMap extends EventTarget {
       const width = this.x(tile.window.to) - x, height = this.y(tile.window.bottom) - y;
       context.imageSmoothingEnabled = false;
       context.fillRect(x, y, width, height);
-      context.drawImage(tile.image, x, y, width, height);
+      if (tile !== this.tile || !this.singles) context.drawImage(tile.image, x, y, width, height);
     }
+    if (this.singles) this.drawSingles(context);
     this.drawBlocks(context);
     this.drawMissing(context);
     this.drawRuns(context);
@@ -584,9 +640,12 @@ export class MemoryMap extends EventTarget {
     const { plot, tile } = this;
     if (!tile || x < plot.x || y < plot.y || x >= plot.x + plot.width || y >= plot.y + plot.height) return null;
     const { from, to, top, bottom } = tile.window;
-    const at = [Math.floor((this.cycle(x) - from) / (to - from) * tile.width), Math.floor((this.place(y) - top) / (bottom - top) * tile.height)];
+    // An access that is drawn as long as its bytes is counted where it begins.
+    const single = this.singleAt(x, y);
+    const [cycle, place] = single ? [single.cycle, single.top] : [this.cycle(x), this.place(y)];
+    const at = [Math.floor((cycle - from) / (to - from) * tile.width), Math.floor((place - top) / (bottom - top) * tile.height)];
     if (at[0] < 0 || at[1] < 0 || at[0] >= tile.width || at[1] >= tile.height) return null;
-    const { column, row, count } = tile.cellAt(...at);
+    const { column, row, count } = this.singles ? tile.exactCellAt(...at) : tile.cellAt(...at);
     // As the server divides a window: the first of each part.
     const first = (range, parts, part) => Number((BigInt(range) * BigInt(part) + BigInt(parts) - 1n) / BigInt(parts));
     const cycles = [column, column + 1].map((part) => from + first(to - from, tile.width, part));

@@ -16,7 +16,8 @@ export class Run {
     this.find = (name) => section.querySelector(`.${name}`);
     const of = (parameters) => (number > 0 ? `${parameters}&run=${number}` : String(parameters));
     this.map = new MemoryMap(this.find("map"), async (parameters, signal) => (await ask(`tile?${of(parameters)}`, signal)).arrayBuffer(),
-      async (parameters, signal) => (await ask(`blocks?${of(parameters)}`, signal)).json());
+      async (parameters, signal) => (await ask(`blocks?${of(parameters)}`, signal)).json(),
+      async (parameters, signal) => (await ask(`singles?${of(parameters)}`, signal)).json());
     this.map.addEventListener("pointed", ({ detail }) => { this.find("where").textContent = detail || "\u00a0"; });
     this.map.addEventListener("painted", () => this.painted());
   }
@@ -87,6 +88,9 @@ export class Run {
   /** The colours and what they stand for. */
   legend() {
     const { map } = this;
+    const isSingle = Boolean(map.singles);
+    this.find("by-kind").hidden = !isSingle;
+    for (const part of ["ramp", "scaling"]) this.find(part).hidden = isSingle;
     const canvas = this.find("ramp");
     canvas.width = map.colors.length;
     canvas.height = 1;
@@ -95,7 +99,7 @@ export class Run {
     canvas.getContext("2d").putImageData(image, 0, 0);
     const end = map.most;
     const range = map.tile.facts.most === 0 ? "no access here" : end === 1 ? "1 access" : `1 to ${short(end)} accesses`;
-    this.find("scale").textContent = `${range} in a cell of ${map.cellWords}`;
+    this.find("scale").textContent = isSingle ? counted(map.tile.facts.sum, "access", "accesses") : `${range} in a cell of ${map.cellWords}`;
   }
 
   /** What is selected, or else shown: as a request has it, in words, and whether it is soon read. */
