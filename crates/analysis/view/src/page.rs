@@ -14,19 +14,20 @@ const SVG: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The files; the first one is the page itself.
-pub(crate) const FILES: [PageFile; 20] = [
+pub(crate) const FILES: [PageFile; 21] = [
     PageFile { name: "", content_type: HTML, text: include_str!("page/index.html") },
     PageFile { name: "icon.svg", content_type: SVG, text: include_str!("page/icon.svg") },
     PageFile { name: "view.css", content_type: CSS, text: include_str!("page/view.css") },
     PageFile { name: "access.js", content_type: SCRIPT, text: include_str!("page/access.js") },
     PageFile { name: "app.js", content_type: SCRIPT, text: include_str!("page/app.js") },
     PageFile { name: "axis.js", content_type: SCRIPT, text: include_str!("page/axis.js") },
+    PageFile { name: "calls.js", content_type: SCRIPT, text: include_str!("page/calls.js") },
     PageFile { name: "colors.js", content_type: SCRIPT, text: include_str!("page/colors.js") },
     PageFile { name: "compare.js", content_type: SCRIPT, text: include_str!("page/compare.js") },
     PageFile { name: "counting.js", content_type: SCRIPT, text: include_str!("page/counting.js") },
+    PageFile { name: "findings.js", content_type: SCRIPT, text: include_str!("page/findings.js") },
     PageFile { name: "flame.js", content_type: SCRIPT, text: include_str!("page/flame.js") },
     PageFile { name: "lanes.js", content_type: SCRIPT, text: include_str!("page/lanes.js") },
-    PageFile { name: "findings.js", content_type: SCRIPT, text: include_str!("page/findings.js") },
     PageFile { name: "lifetimes.js", content_type: SCRIPT, text: include_str!("page/lifetimes.js") },
     PageFile { name: "map.js", content_type: SCRIPT, text: include_str!("page/map.js") },
     PageFile { name: "pane.js", content_type: SCRIPT, text: include_str!("page/pane.js") },

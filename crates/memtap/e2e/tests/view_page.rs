@@ -296,6 +296,54 @@ fn the_flame_graph_has_what_the_table_has() {
 }
 
 #[test]
+fn calls_are_a_tree_as_well() {
+    let mut page = heap();
+    page.browser.click("#flame summary");
+    page.browser.wait("memtapView.flame.settled && document.querySelector('#flame .frames button')");
+    let frames = page.browser.value("memtapView.flame.answer.frames");
+    let frames = frames.as_array().expect("an array");
+    let number = |frame: &Value, key: &str| frame[key].as_u64().expect("a number");
+    let sum = |name: &str, key: &str| -> u64 {
+        frames.iter().filter(|frame| frame["name"] == name).map(|frame| number(frame, key)).sum()
+    };
+    // Every row with its depth, name and number of accesses.
+    let rows = |page: &mut ViewPage| {
+        let rows = page.browser.value(
+            "[...document.querySelectorAll('#flame .rows tr')].map(row => [Number(row.dataset.depth), \
+             row.querySelector('th').textContent.replace(/^[^\\w<[]+/, ''), Number(row.querySelector('td').firstChild.textContent.replace(/\\D/g, ''))])",
+        );
+        serde_json::from_value::<Vec<(u64, String, u64)>>(rows).expect("rows")
+    };
+    let show = |page: &mut ViewPage, shape: &str| {
+        page.browser.value(&format!(
+            "(() => {{ const shape = document.querySelector('#flame .shape'); shape.value = '{shape}'; shape.dispatchEvent(new Event('change')); }})()"
+        ));
+    };
+    show(&mut page, "down");
+    let down = rows(&mut page);
+    let outermost: u64 = frames.iter().filter(|frame| frame["depth"] == 1).map(|frame| number(frame, "total")).sum();
+    assert_eq!(down.iter().filter(|row| row.0 == 0).map(|row| row.2).sum::<u64>(), outermost);
+    let main = down.iter().position(|row| row.1 == "main").expect("what has most is unfolded");
+    assert_eq!(down[main].2, sum("main", "total"));
+    // What is below it goes away with a click, and comes back with another one.
+    let button = format!("#flame .rows tr:nth-child({}) .fold", main + 1);
+    let is_open = down.get(main + 1).is_some_and(|row| row.0 > down[main].0);
+    page.browser.click(&button);
+    let turned = rows(&mut page);
+    assert_eq!(turned.get(main + 1).is_some_and(|row| row.0 > down[main].0), !is_open);
+    page.browser.click(&button);
+    assert_eq!(rows(&mut page).len(), down.len());
+
+    show(&mut page, "up");
+    let up = rows(&mut page);
+    let own: u64 = frames.iter().filter(|frame| frame["depth"] != 0).map(|frame| number(frame, "own")).sum();
+    assert_eq!(up.iter().filter(|row| row.0 == 0).map(|row| row.2).sum::<u64>(), own);
+    let in_a_loop = up.iter().find(|row| row.0 == 0 && row.1 == "in_a_loop").expect("it has a row");
+    assert_eq!(in_a_loop.2, sum("in_a_loop", "own"));
+    page.quiet();
+}
+
+#[test]
 fn blocks_of_the_heap_are_outlined() {
     let mut page = heap();
     let malloc =

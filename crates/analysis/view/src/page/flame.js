@@ -1,5 +1,6 @@
-// The flame graph of what is selected: callers above what they called, as wide as their accesses.
+// Who called whom in what is selected: a flame graph, callers above what they called, as wide as their accesses; or the same as rows.
 
+import { CallRows } from "./calls.js";
 import { Counting } from "./counting.js";
 import { counted, grouped, share } from "./words.js";
 
@@ -12,15 +13,34 @@ export class FlamePane extends Counting {
   constructor(element, fetchAnswer) {
     super(element, fetchAnswer, "flame");
     this.zoomed = null;
+    this.calls = new CallRows(this.find("rows"));
+    this.find("shape").addEventListener("change", () => {
+      this.tell();
+      if (this.answer) this.fill();
+    });
     element.addEventListener("toggle", () => this.perhaps());
   }
 
+  /** `graph`; `down` for callers first, `up` for who called a function. */
+  get shape() {
+    return this.find("shape").value;
+  }
+
   covers({ total }) {
-    return `${counted(total, "access", "accesses")}. Each frame is a function, as wide as the accesses in it and in what it called; a click zooms.`;
+    const words = {
+      graph: "Each frame is a function, as wide as the accesses in it and in what it called; a click zooms.",
+      down: "Below each function, what it called.",
+      up: "Functions by their own accesses; below each, who called it, with the accesses made for that caller.",
+    };
+    return `${counted(total, "access", "accesses")}. ${words[this.shape]} Calls with less than a 4,000th of them are left out.`;
   }
 
   fill() {
-    this.draw(null);
+    const isGraph = this.shape === "graph";
+    this.find("frames").hidden = !isGraph;
+    this.find("calls").hidden = isGraph;
+    this.find("own").textContent = this.shape === "down" ? "its own" : "";
+    if (isGraph) this.draw(null); else this.calls.show(this.answer, this.shape);
   }
 
   /** Draws all frames, or those above and below one. */
