@@ -201,7 +201,8 @@ pane.addEventListener("lined", ({ detail }) => source.open(detail, pane.answer.r
 let wanted = null;
 pane.addEventListener("filled", () => {
   source.update(pane.answer.by, pane.answer.rows);
-  if (wanted !== null && pane.answer.by === "line") source.open(wanted, pane.answer.rows);
+  if (wanted === null || pane.answer.by !== "line") return;
+  source.open(wanted, pane.answer.rows);
   wanted = null;
 });
 findings.addEventListener("lined", ({ detail }) => {
