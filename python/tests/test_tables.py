@@ -152,6 +152,13 @@ def test_what_can_not_be_is_said(trace, tmp_path):
         memtap.record([])
 
 
+def test_a_store_that_is_not_set_up_says_so(monkeypatch):
+    for name in ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_USE_EMULATOR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(memtap.MemtapError, match="its store is not set up: Account must be specified"):
+        memtap.open("az://traces/run.memtap")
+
+
 def test_exported_tables_are_the_tables(trace, tmp_path):
     def export(*words, to):
         said = subprocess.run([command(), "export", trace.path, "--format", "parquet", "-o", to, *words], capture_output=True, text=True)

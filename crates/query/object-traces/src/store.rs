@@ -73,6 +73,9 @@ pub(crate) fn find(address: &str) -> Result<Place, String> {
         }
         _ => return Err(format!("{}:// is no store of objects; give the path of a file", url.scheme())),
     };
-    let store = store.map_err(|error| crate::words::said_by(&error).to_string())?;
+    let store = store.map_err(|error| {
+        let words = crate::words::said_by(&error);
+        format!("its store is not set up: {words} (docs/guide.md, Traces in object stores)")
+    })?;
     Ok(Place { store, path })
 }
