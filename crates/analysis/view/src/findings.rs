@@ -1,18 +1,21 @@
-//! Findings of the whole run: memory errors, data races and shared cache lines, as `memtap errors`, `race` and `lines` print them
-//! as JSON.
+//! Findings of the whole run: memory errors, data races, shared cache lines and how the fields of types are used, as `memtap errors`,
+//! `race`, `lines` and `layout` print them as JSON.
 
 use std::io::Write;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use analysis::errors::MemoryErrors;
+use analysis::layout::TypeUses;
 use analysis::lines::{LineUses, TouchedLines};
 use analysis::race::{Races, name_fields, unmodelled_runtimes};
 use analysis::stack::Stacks;
 use analysis::{Error, Session, orders_atomics};
 use report::tables::errors::errors_json;
 use report::tables::findings;
+use report::tables::layouts::layouts_json;
 use report::tables::lines::lines_json;
 use serde_json::{Value, json};
+use trace_format::Filter;
 
 use crate::error::Refusal;
 use crate::map::TraceMap;
@@ -25,10 +28,11 @@ pub(crate) enum FindingKind {
     Errors,
     Races,
     Lines,
+    Layout,
 }
 
 impl FindingKind {
-    pub(crate) const ALL: [Self; 3] = [Self::Errors, Self::Races, Self::Lines];
+    pub(crate) const ALL: [Self; 4] = [Self::Errors, Self::Races, Self::Lines, Self::Layout];
 
     /// The name of the command that finds it.
     pub(crate) const fn name(self) -> &'static str {
@@ -36,6 +40,7 @@ impl FindingKind {
             Self::Errors => "errors",
             Self::Races => "race",
             Self::Lines => "lines",
+            Self::Layout => "layout",
         }
     }
 }
@@ -70,6 +75,7 @@ impl TraceMap {
             (_, FindingKind::Errors) => errors(&self.session),
             (_, FindingKind::Races) => races(&self.session),
             (_, FindingKind::Lines) => lines(&self.session),
+            (_, FindingKind::Layout) => layout(&self.session),
         };
         drop(turn);
         pending.end(request.asker, &waiting);
@@ -155,6 +161,34 @@ fn lines(session: &Session) -> Result<Findings, Error> {
         json: written(|out| lines_json(&groups, gone > 0, out))?,
         notes: missing(gone).into_iter().collect(),
     })
+}
+
+fn layout(session: &Session) -> Result<Findings, Error> {
+    let heap = session.heap_blocks()?;
+    let mut uses = TypeUses::new(session, Arc::clone(&heap));
+    if session.may_have_types() {
+        session.replay(&Filter::default(), None, &mut uses)?;
+    }
+    let (covered, accesses) = (uses.covered(), heap.share().accesses);
+    let mut notes = Vec::new();
+    if !heap.has_debug_info() && accesses > 0 {
+        notes.push(
+            "The code that accesses heap blocks has no debug information, so nothing has a type; build with -g."
+                .to_owned(),
+        );
+    } else if accesses > 0 {
+        notes.push(format!(
+            "{:.1} % of {} accesses to heap blocks have a type.",
+            covered * 100.0,
+            report::grouped(accesses)
+        ));
+    }
+    let types = uses.types_used();
+    let gone = heap.missing();
+    if gone > 0 {
+        notes.push(format!("{} from the trace; fields may be used more than shown.", report::missing(gone)));
+    }
+    Ok(Findings { json: written(|out| layouts_json(&types, out))?, notes })
 }
 
 #[cfg(test)]

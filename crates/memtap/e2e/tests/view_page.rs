@@ -321,7 +321,8 @@ fn calls_are_a_tree_as_well() {
     };
     show(&mut page, "down");
     let down = rows(&mut page);
-    let outermost: u64 = frames.iter().filter(|frame| frame["depth"] == 1).map(|frame| number(frame, "total")).sum();
+    let outermost: u64 =
+        frames.iter().filter(|frame| frame["depth"] == 1).map(|frame| number(frame, "total")).sum();
     assert_eq!(down.iter().filter(|row| row.0 == 0).map(|row| row.2).sum::<u64>(), outermost);
     let main = down.iter().position(|row| row.1 == "main").expect("what has most is unfolded");
     assert_eq!(down[main].2, sum("main", "total"));

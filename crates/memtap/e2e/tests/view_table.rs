@@ -166,3 +166,32 @@ fn findings_are_those_of_the_commands_and_lead_to_their_lines() {
     assert!(page.browser.text("#source .named").ends_with("bounds.c"));
     page.quiet();
 }
+
+#[test]
+fn types_are_those_of_layout_with_their_fields_on_cache_lines() {
+    let mut page = heap();
+    let printed = page.trace.ask("layout", &["--json"]);
+    let layout: Value = serde_json::from_str(&printed.out()).expect("JSON");
+    assert_eq!(page.viewer.json("findings?kind=layout")["rows"], layout);
+    page.browser.click("#types summary");
+    page.browser.wait("memtapView.types.settled && document.querySelector('#types .strip')");
+    let rows = page.browser.value("document.querySelectorAll('#types tbody tr').length");
+    let types = layout.as_array().expect("an array");
+    assert_eq!(rows.as_u64(), Some(types.len() as u64));
+    assert!(!types.is_empty());
+    for (place, _) in types.iter().enumerate() {
+        page.browser.click(&format!("#types tbody tr:nth-child({}) button.link", place + 1));
+        let name = page.browser.value("memtapView.types.drawn.type");
+        let one = types.iter().find(|one| one["type"] == name).expect("it is one of them");
+        let drawn = page.browser.value(
+            "[...document.querySelectorAll('#types .strip div:not(.hole)')].map(piece => piece.textContent)",
+        );
+        let drawn: Vec<&str> = drawn.as_array().expect("an array").iter().filter_map(Value::as_str).collect();
+        for field in one["fields"].as_array().expect("an array") {
+            let (offset, name) = (field["offset"].as_u64(), field["name"].as_str().expect("a name"));
+            assert!(offset >= Some(16 * 64) || drawn.contains(&name), "{name} is not among {drawn:?}");
+        }
+        assert!(page.browser.text("#types .lines").contains("cache line"));
+    }
+    page.quiet();
+}

@@ -11,6 +11,7 @@ import { TablePane } from "./pane.js";
 import { FEW_FRAMES, Run, accesses } from "./run.js";
 import { PlaceSearch } from "./search.js";
 import { SourcePane } from "./source.js";
+import { TypesPane } from "./types.js";
 import { counted } from "./words.js";
 
 const element = (id) => document.getElementById(id);
@@ -33,8 +34,9 @@ const findings = new FindingsPane(element("findings"), asked);
 const flame = new FlamePane(element("flame"), asked);
 const lanes = new LanesPane(element("lanes"), asked);
 const lifetimes = new LifetimesPane(element("lifetimes"), asked);
+const types = new TypesPane(element("types"), asked);
 /** Those that are opened by a click. */
-const folded = { lanes, lifetimes, flame, findings };
+const folded = { lanes, lifetimes, flame, findings, types };
 const compare = new ComparePane(element("compare"), asked);
 const source = new SourcePane(element("source"), (parameters) => askedOfRun(`source?${parameters}`));
 const walk = new AccessWalk(element("access"), askedOfRun);
@@ -135,7 +137,9 @@ function tabulate() {
   // The table of the whole run is what people look for first, however long it takes: it says how far it is.
   pane.show({ parameters: `${parameters}&by=${chosen.by}`, words: where, whole, isWhole, soon: soon || isWhole });
   flame.show({ parameters: String(parameters), words: where, whole, soon: active.trace.parts <= FEW_FRAMES });
-  findings.show({ parameters: active.number > 0 ? `&run=${active.number}` : "", words: runs.length > 1 ? active.trace.name : "The whole run", whole, soon: active.trace.parts <= FEW_FRAMES });
+  const ofRun = { parameters: active.number > 0 ? `&run=${active.number}` : "", words: runs.length > 1 ? active.trace.name : "The whole run", whole, soon: active.trace.parts <= FEW_FRAMES };
+  findings.show(ofRun);
+  types.show(ofRun);
   // The index and the blocks are in memory.
   lanes.show({ parameters: `${parameters}&what=${chosen.what}`, words: where, whole, soon: true, run: active });
   lifetimes.show({ parameters: String(parameters), words: where, whole, soon: true });
@@ -320,7 +324,7 @@ function another(section) {
 
 /** What there is of a machine: its heap and its calls are its programs' own, and nobody knows of lines. */
 function showMachine() {
-  for (const { element: pane } of [lifetimes, flame, findings]) {
+  for (const { element: pane } of [lifetimes, flame, findings, types]) {
     pane.open = false;
     pane.hidden = true;
   }
@@ -374,7 +378,7 @@ async function begin() {
   if (traces[0].machine) showMachine();
   restore();
   // What tests look at.
-  globalThis.memtapView = { get map() { return active.map; }, get runs() { return runs; }, pane, flame, findings, compare, lanes, lifetimes, source, walk, chosen };
+  globalThis.memtapView = { get map() { return active.map; }, get runs() { return runs; }, pane, flame, findings, types, compare, lanes, lifetimes, source, walk, chosen };
   await watch();
   setInterval(watch, 5000);
 }
