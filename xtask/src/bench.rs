@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     bench_answers, bench_findings, bench_load, bench_machine, bench_network, bench_probes, bench_query,
-    bench_record, bench_store, bench_translate, bench_types, bench_watch, shell,
+    bench_record, bench_store, bench_translate, bench_types, bench_view, bench_watch, shell,
 };
 
 /// Runs the benchmarks of one part.
@@ -14,6 +14,7 @@ pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
         "load" => bench_load::run(rest),
         "answers" => bench_answers::run(rest),
         "query" => bench_query::run(rest),
+        "view" => bench_view::run(rest),
         "types" => bench_types::run(rest),
         "findings" => bench_findings::run(rest),
         "translate" => bench_translate::run(rest),
@@ -29,7 +30,7 @@ pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
             of_crate("rtvm-alloc", rest)
         }
         other => bail!(
-            "nothing to measure under the name {other:?}: record, translate, load, answers, query, types, findings, machine, store, network, probes, watch, rtvm, rtvm-alloc"
+            "nothing to measure under the name {other:?}: record, translate, load, answers, query, view, types, findings, machine, store, network, probes, watch, rtvm, rtvm-alloc"
         ),
     }
 }

@@ -18,6 +18,7 @@ mod bench_runs;
 mod bench_store;
 mod bench_translate;
 mod bench_types;
+mod bench_view;
 mod bench_watch;
 mod book;
 mod demo;
@@ -49,6 +50,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   bench load                 several threads, many short processes, servers under load, while they are recorded
   bench answers              what answers cost: tables, an index, a long trace, and the first answer beside DHAT
   bench query                what questions in SQL and from Python cost, beside DuckDB on a Parquet file of the same accesses
+  bench view                 what people wait for in `memtap view`: the first picture, windows, a table; in headless Chromium
   bench findings [--only KIND[/CASE]] [--tools memtap,memcheck,asan] [--builds gcc-O1,...] [--memtap PATH] [--jobs N] [--record]
                              small programs whose errors are known, judged by memtap, memcheck and AddressSanitizer, in one table
   bench machine              one table: QEMU alone, with an empty plugin, and memtap, over a boot of Linux

@@ -80,6 +80,14 @@ impl Viewer {
         Self { child: Some(child), url: line.trim_end().to_owned() }
     }
 
+    /// The most memory that the server had, in bytes.
+    pub fn peak_bytes(&self) -> u64 {
+        let child = self.child.as_ref().expect("it runs until it is dropped");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it is told");
+        peak.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    }
+
     /// Host and port.
     pub fn address(&self) -> &str {
         self.url.strip_prefix("http://").and_then(|url| url.split('/').next()).expect("an address")
