@@ -142,7 +142,7 @@ fn threads_together_have_no_times() {
 
 #[test]
 fn findings_are_those_of_the_commands_and_lead_to_their_lines() {
-    let recording = TestProgram::named("errors/bounds.c").record_by("translate");
+    let recording = TestProgram::named("errors/kinds.cpp").record_by("translate");
     let mut page = ViewPage::of(recording.trace);
     let printed = |page: &ViewPage, command: &str| {
         let outcome = page.trace.ask(command, &["--json"]);
@@ -163,7 +163,7 @@ fn findings_are_those_of_the_commands_and_lead_to_their_lines() {
     page.browser.click("#findings tbody button.link");
     page.browser
         .wait("!document.querySelector('#source').hidden && document.querySelector('#source .wanted')");
-    assert!(page.browser.text("#source .named").ends_with("bounds.c"));
+    assert!(page.browser.text("#source .named").ends_with("kinds.cpp"));
     page.quiet();
 }
 
