@@ -222,17 +222,16 @@ impl TraceMap {
     }
 }
 
-/// Frames of a thread whose times the page has, and those of all threads.
+/// Frames of a thread whose times the page has.
 const CLOCK_FRAMES: usize = 200;
-const ALL_CLOCK_FRAMES: usize = 20_000;
 
 impl TraceMap {
     /// Cycles of each thread with their times, ns since the first one of all.
     fn clocks(&self) -> BTreeMap<ThreadId, Vec<(u64, u64)>> {
         let trace = self.session.trace();
-        let frames = (ALL_CLOCK_FRAMES / self.threads.len().max(1)).clamp(1, CLOCK_FRAMES);
-        let points =
-            |thread| ThreadClock::of(&trace.shard(thread).access_frames(&Filter::default())).points(frames);
+        let points = |thread| {
+            ThreadClock::of(&trace.shard(thread).access_frames(&Filter::default())).points(CLOCK_FRAMES)
+        };
         let mut clocks: BTreeMap<ThreadId, Vec<(u64, u64)>> =
             self.threads.keys().map(|thread| (*thread, points(*thread))).collect();
         let first = clocks.values().flatten().map(|(_, time)| *time).min().unwrap_or(0);
