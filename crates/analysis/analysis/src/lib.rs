@@ -49,7 +49,6 @@ mod stale;
 mod summary;
 pub mod taint;
 mod tally;
-mod thread_clock;
 mod thread_events;
 mod timeline;
 mod typing;
@@ -80,6 +79,5 @@ pub use summary::{BlockOpCount, Summary};
 pub use tally::{
     AccessRow, By, MadeBlock, MadeObjects, PairRow, PairTally, SortKey, Tally, join_families, page_row,
 };
-pub use thread_clock::ThreadClock;
 pub use timeline::{HeapSample, TimeSample, Timeline};
 pub use unused::{Unused, UnusedRow};

@@ -8,12 +8,12 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 
 use analysis::machine::Machine;
-use analysis::{Session, ThreadClock, coverage, threads};
+use analysis::{Session, coverage, threads};
 use memref::{ProcessId, ThreadId};
 use report::heatmap::MapRegion;
 use serde_json::{Value, json};
 use symbols::Resolver;
-use trace_format::{Filter, PageIndex};
+use trace_format::PageIndex;
 
 use crate::axis::AddressAxis;
 use crate::blocks::{MapBlock, blocks, mapped_blocks};
@@ -190,7 +190,6 @@ impl TraceMap {
                 })
             })
             .collect();
-        let clocks = self.clocks();
         let threads: Vec<Value> = trace
             .threads()
             .iter()
@@ -203,7 +202,6 @@ impl TraceMap {
                     "accesses": accesses,
                     "from": cycles.start,
                     "to": cycles.end,
-                    "clock": clocks.get(&record.thread),
                 }))
             })
             .collect();
@@ -219,24 +217,6 @@ impl TraceMap {
             "threads": threads,
             "missing": self.missing.iter().map(MissingStretch::json).collect::<Vec<_>>(),
         })
-    }
-}
-
-/// Frames of a thread whose times the page has.
-const CLOCK_FRAMES: usize = 200;
-
-impl TraceMap {
-    /// Cycles of each thread with their times, ns since the first one of all.
-    fn clocks(&self) -> BTreeMap<ThreadId, Vec<(u64, u64)>> {
-        let trace = self.session.trace();
-        let points = |thread| {
-            ThreadClock::of(&trace.shard(thread).access_frames(&Filter::default())).points(CLOCK_FRAMES)
-        };
-        let mut clocks: BTreeMap<ThreadId, Vec<(u64, u64)>> =
-            self.threads.keys().map(|thread| (*thread, points(*thread))).collect();
-        let first = clocks.values().flatten().map(|(_, time)| *time).min().unwrap_or(0);
-        clocks.values_mut().flatten().for_each(|(_, time)| *time -= first);
-        clocks
     }
 }
 

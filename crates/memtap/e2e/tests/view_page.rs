@@ -414,7 +414,8 @@ fn the_search_finds_a_variable_and_selects_it() {
     assert_eq!(table, [4096, 4096, 0, 8192]);
     assert!(page.browser.text("#found").contains("page"));
     // A function's accesses are in the table.
-    page.browser.value("(search => { search.focus(); search.select(); })(document.querySelector('#pane .search'))");
+    page.browser
+        .value("(search => { search.focus(); search.select(); })(document.querySelector('#pane .search'))");
     page.browser.write("main");
     page.browser.key("Enter");
     page.browser.wait("memtapView.chosen.by === 'function'");

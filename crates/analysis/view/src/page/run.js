@@ -36,9 +36,7 @@ export class Run {
 
   show(window) {
     const { process, thread, what, trace } = this;
-    // The threads of a process have a clock each, vCPUs of a machine one together.
-    const clocked = this.threads.find((one) => one.thread === thread) ?? (this.threads.length === 1 || trace.machine ? this.threads[0] : null);
-    this.map.show({ process, thread, threads: this.threads.length, what, missing: trace.missing, clock: clocked?.clock, window });
+    this.map.show({ process, thread, threads: this.threads.length, what, missing: trace.missing, window });
     this.tell();
   }
 
