@@ -1,19 +1,18 @@
 //! How far runs are opened: their page index may have to be built first. What is asked about them waits meanwhile.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use crate::map::TraceMap;
 
 /// Runs that are opened, or will be.
 #[derive(Debug, Default)]
 pub struct Opening {
-    runs: OnceLock<Vec<TraceMap>>,
+    /// None where they never will be.
+    runs: OnceLock<Option<Vec<TraceMap>>>,
     /// Frames that were read, and those that there are: only to be shown, so relaxed.
     done: AtomicUsize,
     all: AtomicUsize,
-    is_over: Mutex<bool>,
-    changed: Condvar,
 }
 
 impl Opening {
@@ -30,29 +29,22 @@ impl Opening {
 
     /// The runs, if they are opened.
     pub(crate) fn runs(&self) -> Option<&[TraceMap]> {
-        self.runs.get().map(Vec::as_slice)
+        self.runs.get()?.as_deref()
     }
 
-    /// They are opened.
+    /// They are opened. This is said once.
     pub(crate) fn show(&self, runs: Vec<TraceMap>) {
-        let _ = self.runs.set(runs);
-        self.end();
+        let _ = self.runs.set(Some(runs));
     }
 
     /// Nobody waits any longer.
     pub(crate) fn end(&self) {
-        *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_all();
+        let _ = self.runs.set(None);
     }
 
     /// The runs, as soon as they are opened; none if they never are.
     pub(crate) fn wait(&self) -> Option<&[TraceMap]> {
-        let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*is_over {
-            is_over = self.changed.wait(is_over).unwrap_or_else(PoisonError::into_inner);
-        }
-        drop(is_over);
-        self.runs()
+        self.runs.wait().as_deref()
     }
 }
 

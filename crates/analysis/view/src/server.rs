@@ -252,16 +252,17 @@ impl MapServer {
         if runs.len() > 1 && runs.iter().any(|run| run.is_machine) {
             return Err(Error::Machine);
         }
+        let numbers = 0..runs.len();
+        self.shared.opening.show(runs);
         let count = |number: usize| {
             let shared = self.shared.clone();
             std::thread::spawn(move || {
-                if let Some(map) = shared.opening.wait().and_then(|runs| runs.get(number)) {
+                if let Some(map) = shared.opening.runs().and_then(|runs| runs.get(number)) {
                     map.frames.count_in_slices(&map.session);
                 }
             })
         };
-        self.counting = (0..runs.len()).map(count).collect();
-        self.shared.opening.show(runs);
+        self.counting = numbers.map(count).collect();
         Ok(())
     }
 
