@@ -314,12 +314,7 @@ fn calls_are_a_tree_as_well() {
         );
         serde_json::from_value::<Vec<(u64, String, u64)>>(rows).expect("rows")
     };
-    let show = |page: &mut ViewPage, shape: &str| {
-        page.browser.value(&format!(
-            "(() => {{ const shape = document.querySelector('#flame .shape'); shape.value = '{shape}'; shape.dispatchEvent(new Event('change')); }})()"
-        ));
-    };
-    show(&mut page, "down");
+    page.choose("#flame .shape", "down");
     let down = rows(&mut page);
     let outermost: u64 =
         frames.iter().filter(|frame| frame["depth"] == 1).map(|frame| number(frame, "total")).sum();
@@ -335,7 +330,7 @@ fn calls_are_a_tree_as_well() {
     page.browser.click(&button);
     assert_eq!(rows(&mut page).len(), down.len());
 
-    show(&mut page, "up");
+    page.choose("#flame .shape", "up");
     let up = rows(&mut page);
     let own: u64 = frames.iter().filter(|frame| frame["depth"] != 0).map(|frame| number(frame, "own")).sum();
     assert_eq!(up.iter().filter(|row| row.0 == 0).map(|row| row.2).sum::<u64>(), own);

@@ -200,6 +200,13 @@ function add(run) {
   });
 }
 
+/** Shows the table by something else. */
+function tabulateBy(by) {
+  element("by").value = chosen.by = by;
+  tabulate();
+  rememberSoon();
+}
+
 pane.addEventListener("lined", ({ detail }) => source.open(detail, pane.answer.rows));
 /** A line whose source is opened as soon as the table has lines. */
 let wanted = null;
@@ -215,9 +222,7 @@ findings.addEventListener("lined", ({ detail }) => {
     return;
   }
   wanted = detail;
-  element("by").value = chosen.by = "line";
-  tabulate();
-  rememberSoon();
+  tabulateBy("line");
 });
 element("process").addEventListener("change", ({ target }) => {
   walk.forget();
@@ -277,11 +282,7 @@ const keys = {
 };
 pane.find("search").addEventListener("keydown", ({ key, target }) => key === "Enter" && search.look(target.value));
 pane.find("search").addEventListener("input", () => search.clear());
-search.addEventListener("coded", () => {
-  element("by").value = chosen.by = "function";
-  tabulate();
-  rememberSoon();
-});
+search.addEventListener("coded", () => tabulateBy("function"));
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && event.target.type === "search") {

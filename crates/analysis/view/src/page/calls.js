@@ -79,20 +79,24 @@ export class CallRows {
   add(rows, depth, whole, behind) {
     for (const entry of rows.slice(0, MOST_ROWS)) {
       const { line, unfold } = this.line(entry, depth);
-      if (behind) behind.after(line); else this.body.append(line);
-      behind = line;
+      behind = this.put(line, behind);
       if (unfold && entry.total >= UNFOLDED * whole && depth < DEEPEST_UNFOLDED) behind = unfold();
     }
     if (rows.length > MOST_ROWS) {
       const line = document.createElement("tr");
       const cell = line.appendChild(document.createElement("th"));
-      Object.assign(cell, { className: "left faint", colSpan: 4, textContent: counted(rows.length - MOST_ROWS, "more row") });
+      Object.assign(cell, { className: "left faint", colSpan: 3, textContent: counted(rows.length - MOST_ROWS, "more row") });
       cell.style.paddingLeft = `${depth + 2}em`;
       line.dataset.depth = depth;
-      if (behind) behind.after(line); else this.body.append(line);
-      behind = line;
+      behind = this.put(line, behind);
     }
     return behind;
+  }
+
+  /** Puts a line behind another one, or at the end, and gives it back. */
+  put(line, behind) {
+    if (behind) behind.after(line); else this.body.append(line);
+    return line;
   }
 
   /** A line, and what unfolds it and says which line is then the last one below it. */

@@ -18,6 +18,8 @@ export class Counting extends EventTarget {
     Object.assign(cancel, { className: "cancel", textContent: "Cancel", hidden: true });
     cancel.addEventListener("click", () => this.cancel());
     this.find("count").after(cancel);
+    // Only of those that are opened by a click.
+    element.addEventListener("toggle", () => this.perhaps());
   }
 
   /** What is to be counted, in parameters and in words; `whole`: accesses of the run, and whether all of it is counted. */

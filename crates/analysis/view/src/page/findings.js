@@ -41,7 +41,6 @@ export class FindingsPane extends Counting {
     ], ["times", true]);
     this.find("kinds").addEventListener("change", () => this.choose());
     this.find("save").addEventListener("click", () => this.answer && this.table.save(`${this.answer.kind}.csv`, SAVED));
-    element.addEventListener("toggle", () => this.perhaps());
   }
 
   /** Of a run, whose number the parameters have. */

@@ -18,7 +18,6 @@ export class FlamePane extends Counting {
       this.tell();
       if (this.answer) this.fill();
     });
-    element.addEventListener("toggle", () => this.perhaps());
   }
 
   /** `graph`; `down` for callers first, `up` for who called a function. */

@@ -26,7 +26,6 @@ export class LanesPane extends Counting {
       { key: "synchronised", words: "synchronisation" }, { key: "missing", words: "missing events" },
     ], ["name", false]);
     this.find("save").addEventListener("click", () => this.answer && this.table.save("threads.csv", SAVED));
-    element.addEventListener("toggle", () => this.perhaps());
   }
 
   /** As others are shown, of a run. */

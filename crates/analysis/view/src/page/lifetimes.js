@@ -19,7 +19,6 @@ export class LifetimesPane extends Counting {
       { key: "thread", words: "thread", cell: ({ thread }) => String(thread) },
     ], ["bytes", true]);
     this.find("save").addEventListener("click", () => this.answer && this.table.save("allocations.csv", SAVED));
-    element.addEventListener("toggle", () => this.perhaps());
   }
 
   covers({ blocks, bytes: all, more, more_bytes: rest, known }) {

@@ -2,6 +2,7 @@
 
 import { Counting } from "./counting.js";
 import { RowTable } from "./rows.js";
+import { accesses as accessesOf } from "./run.js";
 import { bytes, counted, grouped, share } from "./words.js";
 
 const SAVED = ["name", "bytes", "blocks", "accesses", "advice"];
@@ -11,8 +12,6 @@ const MOST_LINES = 16;
 const ROW = 22;
 /** A field with such a part of the type's accesses is hot. */
 const HOT = 0.1;
-
-const accessesOf = ({ loads, stores, modifies }) => loads + stores + modifies;
 
 /** What is drawn on the lines: parts of fields and holes, each on one line. */
 function pieces({ fields, holes }) {
@@ -41,7 +40,6 @@ export class TypesPane extends Counting {
       { key: "advice", words: "advice", left: true, cell: (row) => row.first },
     ], ["accesses", true]);
     this.find("save").addEventListener("click", () => this.answer && this.table.save("types.csv", SAVED));
-    element.addEventListener("toggle", () => this.perhaps());
   }
 
   /** Of a run, whose number the parameters have. */
@@ -78,8 +76,7 @@ export class TypesPane extends Counting {
     head.textContent = `${type.type}: ${bytes(type.bytes)}, ${counted(type.objects, "object")}, ${counted(type.accesses, "access", "accesses")}. `
       + `Each row is a cache line of ${LINE} bytes, counted from the beginning of the object.${rest > 0 ? ` ${counted(rest, "more line")} are not drawn.` : ""}`;
     const lines = Array.from({ length: shown }, (_, line) => this.line(type, line));
-    const all = pieces(type);
-    for (const piece of all) if (piece.line < shown) this.place(lines[piece.line], piece, type);
+    for (const piece of pieces(type)) if (piece.line < shown) this.place(lines[piece.line], piece, type);
     this.find("lines").replaceChildren(head, ...lines.map(({ element }) => element));
   }
 
