@@ -59,7 +59,9 @@ impl Refusal {
 
 impl From<analysis::Error> for Refusal {
     fn from(error: analysis::Error) -> Self {
-        Self::new(500, error.to_string())
+        // What the trace does not have is not our failure.
+        let status = if matches!(error, analysis::Error::NoSynchronisation) { 404 } else { 500 };
+        Self::new(status, error.to_string())
     }
 }
 

@@ -4,18 +4,16 @@
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
 
-use analysis::errors::MemoryErrors;
+use analysis::errors::FoundErrors;
 use analysis::layout::TypeUses;
-use analysis::lines::{LineUses, TouchedLines};
-use analysis::race::{Races, name_fields, unmodelled_runtimes};
-use analysis::stack::Stacks;
-use analysis::{Error, Session, orders_atomics};
+use analysis::lines::LineUses;
+use analysis::race::FoundRaces;
+use analysis::{Error, Session};
 use report::tables::errors::errors_json;
 use report::tables::findings;
 use report::tables::layouts::layouts_json;
 use report::tables::lines::lines_json;
 use serde_json::{Value, json};
-use trace_format::Filter;
 
 use crate::error::Refusal;
 use crate::map::TraceMap;
@@ -68,8 +66,8 @@ impl TraceMap {
         pending: &PendingRequests,
     ) -> Result<String, Refusal> {
         let waiting = pending.begin(request.asker);
-        // One at a time, as flame graphs: each needs memory for all stacks.
-        let turn = self.flames.lock().unwrap_or_else(PoisonError::into_inner);
+        // One at a time: each needs memory for all stacks.
+        let turn = self.replays.lock().unwrap_or_else(PoisonError::into_inner);
         let found = match (waiting.is_over(), request.kind) {
             (true, _) => Ok(Findings::default()),
             (_, FindingKind::Errors) => errors(&self.session),
@@ -113,22 +111,13 @@ fn missing(events: u64) -> Option<String> {
 }
 
 fn errors(session: &Session) -> Result<Findings, Error> {
-    let mut errors = MemoryErrors::new(session)?;
-    let mut stacks = Stacks::new(session);
-    let mut resolvers = session.replay_in_context(&mut stacks, &mut errors)?;
-    let gone = errors.missing;
-    let found = errors.errors(session, &mut stacks, &mut resolvers)?;
-    let json = written(|out| errors_json(&found, gone > 0, out))?;
-    Ok(Findings { json, notes: missing(gone).into_iter().collect() })
+    let found = FoundErrors::of(session)?;
+    let json = written(|out| errors_json(&found.errors, found.missing > 0, out))?;
+    Ok(Findings { json, notes: missing(found.missing).into_iter().collect() })
 }
 
 fn races(session: &Session) -> Result<Findings, Error> {
-    let mut tool = if orders_atomics(session) { Races::default() } else { Races::without_order_of_atomics() };
-    tool.replay(session)?;
-    let mut runtimes = unmodelled_runtimes(session.trace())?;
-    runtimes.extend(tool.runtimes());
-    let (mut races, possibly_ordered) = tool.into_races();
-    name_fields(session, &mut races)?;
+    let FoundRaces { races, runtimes, possibly_ordered } = FoundRaces::of(session)?;
     let mut notes = Vec::new();
     if races.iter().any(|race| race.uncertain) {
         notes.push("Events are missing from the trace; they could have ordered what is reported.".to_owned());
@@ -149,12 +138,7 @@ fn races(session: &Session) -> Result<Findings, Error> {
 }
 
 fn lines(session: &Session) -> Result<Findings, Error> {
-    let touched = TouchedLines::read(session)?;
-    let nothing = touched.is_empty();
-    let mut uses = LineUses::new(touched);
-    if !nothing {
-        uses = uses.with_types(session.heap_types()?).replay(session)?;
-    }
+    let uses = LineUses::of(session)?;
     let gone = uses.missing;
     let groups = uses.groups(session);
     Ok(Findings {
@@ -165,10 +149,7 @@ fn lines(session: &Session) -> Result<Findings, Error> {
 
 fn layout(session: &Session) -> Result<Findings, Error> {
     let heap = session.heap_blocks()?;
-    let mut uses = TypeUses::new(session, Arc::clone(&heap));
-    if session.may_have_types() {
-        session.replay(&Filter::default(), None, &mut uses)?;
-    }
+    let uses = TypeUses::new(session, Arc::clone(&heap)).replay(session)?;
     let (covered, accesses) = (uses.covered(), heap.share().accesses);
     let mut notes = Vec::new();
     if !heap.has_debug_info() && accesses > 0 {
@@ -193,7 +174,32 @@ fn layout(session: &Session) -> Result<Findings, Error> {
 
 #[cfg(test)]
 mod tests {
+    use memref::{Access, AccessKind, Event, OrderMark, VirtAddr};
+    use trace_format::{CreateOptions, ProcessRecord, ThreadRecord, TraceWriter};
+
     use super::*;
+
+    /// Both threads write the same bytes, and the trace does not say what orders them: the command refuses it, too.
+    #[test]
+    fn without_synchronisation_nothing_is_called_a_race() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let writer = TraceWriter::create(&path, CreateOptions::default()).unwrap();
+        let process = writer.add_process(&ProcessRecord { pid: 1, ..ProcessRecord::default() }).unwrap();
+        for order in 1..3 {
+            let thread = writer.add_thread(&ThreadRecord { process, ..ThreadRecord::default() }).unwrap();
+            let mut shard = writer.shard(thread).unwrap();
+            shard.push(&Event::Order(OrderMark { cycle: 0, order })).unwrap();
+            let (addr, kind) = (VirtAddr(0x10_0000), AccessKind::Store);
+            shard.push(&Event::Access(Access { cycle: 1, ip: VirtAddr(1), addr, size: 4, kind })).unwrap();
+        }
+        writer.finish().unwrap();
+        let map = TraceMap::new(Session::open(&path).unwrap(), &mut |_, _| ()).unwrap();
+        let request = FindingsRequest { kind: FindingKind::Races, asker: None };
+        let refusal = map.findings(&request, &PendingRequests::default()).unwrap_err();
+        assert_eq!(refusal.status, 404);
+        assert!(refusal.line.contains("no synchronisation events"), "{}", refusal.line);
+    }
 
     #[test]
     fn files_of_findings_are_listed_wherever_they_are() {

@@ -34,7 +34,7 @@ impl TraceMap {
         }
         let waiting = pending.begin(request.asker);
         // One at a time: each needs memory for all stacks.
-        let turn = self.flames.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = self.replays.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.is_over() {
             return Err(Refusal::new(409, "another flame graph was asked for meanwhile"));
         }

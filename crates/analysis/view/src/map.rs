@@ -49,8 +49,8 @@ pub struct TraceMap {
     pub(crate) listed_files: Mutex<BTreeSet<String>>,
     /// Whether it is a machine, of which physical memory is seen.
     pub(crate) is_machine: bool,
-    /// Held by who counts a flame graph.
-    pub(crate) flames: Mutex<()>,
+    /// Held by who replays all of the trace.
+    pub(crate) replays: Mutex<()>,
     /// The file as it was opened.
     opened: Option<FileState>,
 }
@@ -124,7 +124,7 @@ impl TraceMap {
             blocks,
             is_machine: machine.is_some(),
             listed_files: Mutex::default(),
-            flames: Mutex::default(),
+            replays: Mutex::default(),
             opened,
         })
     }

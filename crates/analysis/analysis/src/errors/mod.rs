@@ -16,6 +16,7 @@ mod compares;
 mod copies;
 mod exact;
 mod finding;
+mod found;
 mod inner;
 mod last_access;
 mod leaks;
@@ -29,5 +30,6 @@ mod values;
 mod wild;
 
 pub use finding::{MemoryError, MemoryErrorKind, SourcePlace, StackPlace};
+pub use found::FoundErrors;
 pub use reach::LeakKind;
 pub use tool::MemoryErrors;

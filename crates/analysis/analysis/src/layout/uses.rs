@@ -6,6 +6,7 @@ use std::sync::Arc;
 use memref::{Access, AccessKind, BlockFunction, BlockOp, Event, MarkerKind, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::CodeId;
+use trace_format::Filter;
 
 use super::HeapTypes;
 use super::advice::advice;
@@ -213,6 +214,17 @@ impl TypeUses {
     #[must_use]
     pub fn flat(self) -> Self {
         Self { is_flat: true, ..self }
+    }
+
+    /// Replays all of a session, unless nothing in it can have a type.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn replay(mut self, session: &Session) -> Result<Self, Error> {
+        if session.may_have_types() {
+            session.replay(&Filter::default(), None, &mut self)?;
+        }
+        Ok(self)
     }
 
     /// Finds the fields that so many bytes at a place are of.

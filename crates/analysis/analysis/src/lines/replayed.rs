@@ -114,6 +114,18 @@ impl LineUses {
         Self { types: Some(types), ..self }
     }
 
+    /// Finds the lines that several threads touched, and follows them through all of a session, with types.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn of(session: &Session) -> Result<Self, Error> {
+        let touched = TouchedLines::read(session)?;
+        if touched.is_empty() {
+            return Ok(Self::new(touched));
+        }
+        Self::new(touched).with_types(session.heap_types()?).replay(session)
+    }
+
     /// Replays all of a session, on several cores where there are some: lines have nothing to do with each other.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ mod cell_states;
 mod clock;
 mod copies;
 mod executions;
+mod found;
 mod objects;
 mod overlap;
 mod past;
@@ -53,6 +54,7 @@ use crate::variable_name::variable_name;
 use crate::{Error, Moment, Session, Tool};
 
 pub use self::atomics::unmodelled_runtimes;
+pub use self::found::FoundRaces;
 
 /// One side of a race.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

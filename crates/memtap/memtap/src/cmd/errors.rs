@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use analysis::errors::{MemoryError, MemoryErrors};
-use analysis::stack::Stacks;
+use analysis::errors::{FoundErrors, MemoryError};
 use analysis::{Session, has_stacks};
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -62,11 +61,7 @@ pub(crate) fn print_all(session: &Session, out: Out) -> Result<()> {
 
 /// Prints the errors. Whether there are any.
 fn print(session: &Session, args: &Args, suppressions: &[Suppression], mut out: Out) -> Result<bool> {
-    let mut errors = MemoryErrors::new(session)?;
-    let mut stacks = Stacks::new(session);
-    let mut resolvers = session.replay_in_context(&mut stacks, &mut errors)?;
-    let missing = errors.missing;
-    let mut found = errors.errors(session, &mut stacks, &mut resolvers)?;
+    let FoundErrors { errors: mut found, missing } = FoundErrors::of(session)?;
     let before = found.len();
     found.retain(|error| !suppressions.iter().any(|suppression| suppression.fits(error)));
     let suppressed = before - found.len();

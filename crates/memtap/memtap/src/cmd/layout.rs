@@ -60,10 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let uses = TypeUses::new(&session, Arc::clone(&heap));
-    let mut uses = if args.flat { uses.flat() } else { uses };
-    if session.may_have_types() {
-        session.replay(&Default::default(), None, &mut uses)?;
-    }
+    let uses = if args.flat { uses.flat() } else { uses }.replay(&session)?;
     let (covered, in_variables, missing) = (uses.covered(), uses.in_variables(), heap.missing());
     let in_mappings = uses.in_mappings();
     let (share, has_debug_info) = (heap.share(), heap.has_debug_info());

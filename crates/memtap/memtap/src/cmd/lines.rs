@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::lines::{LineUses, TouchedLines};
+use analysis::lines::LineUses;
 use anyhow::Result;
 use clap::Parser;
 use report::tables::lines::{lines_json, lines_text};
@@ -29,12 +29,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = inputs::program_session(&args.file, "lines")?;
-    let touched = TouchedLines::read(&session)?;
-    let nothing = touched.is_empty();
-    let mut uses = LineUses::new(touched);
-    if !nothing {
-        uses = uses.with_types(session.heap_types()?).replay(&session)?;
-    }
+    let uses = LineUses::of(&session)?;
     let missing = uses.missing;
     let groups = uses.groups(&session);
     let mut out = Out::stdout();

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use analysis::race::{Races, name_fields, unmodelled_runtimes};
+use analysis::needs_synchronisation;
+use analysis::race::FoundRaces;
 use analysis::watch_units::Sharing;
-use analysis::{needs_synchronisation, orders_atomics};
 use anyhow::{Context, Result};
 use clap::Parser;
 use report::tables::findings;
@@ -45,13 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         shared.print_units("race", baseline, &model, &tool.figures(&model))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let ordered = orders_atomics(&session);
-    let mut tool = if ordered { Races::default() } else { Races::without_order_of_atomics() };
-    tool.replay(&session)?;
-    let mut runtimes = unmodelled_runtimes(session.trace())?;
-    runtimes.extend(tool.runtimes());
-    let (mut races, possibly_ordered) = tool.into_races();
-    name_fields(&session, &mut races)?;
+    let FoundRaces { races, runtimes, possibly_ordered } = FoundRaces::of(&session)?;
     let mut out = Out::stdout();
     if args.sarif {
         report::sarif::races(&races, &working_directory()?, &mut out)?;
