@@ -39,7 +39,7 @@ impl Session {
         let index = match PageIndex::open(trace) {
             Ok(index) => index,
             Err(NoIndex::Absent) if accesses < MANY => return Ok(None),
-            Err(_) => match PageIndex::build(trace, threads(), &mut |_, _| ()) {
+            Err(_) => match PageIndex::build(trace, threads(), &mut |_| ()) {
                 Ok(index) => index,
                 // In a directory that can't be written, reading is what remains; it also says what is wrong with the trace.
                 Err(_) => return Ok(None),
@@ -112,7 +112,7 @@ mod tests {
         let mut tally = Tally::new(&session, &[By::Page]).unwrap();
         let resolvers = session.replay(&Filter::default(), None, &mut tally).unwrap();
         let read = tally.rows(By::Page, &session, &resolvers);
-        PageIndex::build(session.trace(), 2, &mut |_, _| ()).unwrap();
+        PageIndex::build(session.trace(), 2, &mut |_| ()).unwrap();
         let indexed = session.indexed_pages().unwrap().unwrap();
         let rows = Tally::of_pages(indexed.pages).rows(By::Page, &session, &indexed.resolvers);
         assert_eq!(rows, read);

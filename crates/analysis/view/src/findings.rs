@@ -194,7 +194,7 @@ mod tests {
             shard.push(&Event::Access(Access { cycle: 1, ip: VirtAddr(1), addr, size: 4, kind })).unwrap();
         }
         writer.finish().unwrap();
-        let map = TraceMap::new(Session::open(&path).unwrap(), &mut |_, _| ()).unwrap();
+        let map = TraceMap::new(Session::open(&path).unwrap(), &mut |_| ()).unwrap();
         let request = FindingsRequest { kind: FindingKind::Races, asker: None };
         let refusal = map.findings(&request, &PendingRequests::default()).unwrap_err();
         assert_eq!(refusal.status, 404);

@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use analysis::Session;
 use memref::{Access, AccessKind, ProcessId, ThreadId};
-use trace_format::{Filter, PageCell, PageIndex, StreamKind, StreamReader, Trace};
+use trace_format::{BuildStep, Filter, Interval, PageCell, PageIndex, StreamKind, StreamReader, Trace};
 
 use crate::error::Error;
 use crate::physical::MachineCounter;
@@ -122,10 +122,10 @@ impl MapFrames {
         Self::with_cells(session, false, of_frame)
     }
 
-    /// Of a machine, whose physical pages no index has: all of it is read. `progress` is told how many of how many frames are.
+    /// Of a machine, whose physical pages no index has: all of it is read. `progress` is told of each frame, and not what it has.
     pub(crate) fn of_machine(
         session: &Session,
-        progress: &mut dyn FnMut(usize, usize),
+        progress: &mut dyn FnMut(&BuildStep<'_>),
     ) -> Result<Self, Error> {
         let mut counter = MachineCounter::new(session);
         let streams = access_streams(session.trace());
@@ -133,7 +133,8 @@ impl MapFrames {
         Self::with_cells(session, true, |thread, entries| {
             let cells = counter.cells(thread, entries)?;
             done += 1;
-            progress(done, all);
+            let (cycles, whole) = (Interval::NONE, Interval::NONE);
+            progress(&BuildStep { done, all, process: ProcessId::default(), cycles, whole, cells: &[] });
             Ok(Some((PAGE_SHIFT, cells)))
         })
     }

@@ -30,6 +30,7 @@ mod places;
 mod query;
 mod server;
 mod shown;
+mod sketch;
 mod source;
 mod table;
 mod tile;

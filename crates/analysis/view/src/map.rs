@@ -13,7 +13,7 @@ use memref::{ProcessId, ThreadId};
 use report::heatmap::MapRegion;
 use serde_json::{Value, json};
 use symbols::Resolver;
-use trace_format::PageIndex;
+use trace_format::{BuildStep, PageIndex};
 
 use crate::axis::AddressAxis;
 use crate::blocks::{MapBlock, blocks, mapped_blocks};
@@ -76,11 +76,11 @@ impl FileState {
 }
 
 impl TraceMap {
-    /// Of a trace; builds its index where there is none that fits. `progress` is told how many of how many frames are read for that.
+    /// Of a trace; builds its index where there is none that fits. `progress` is told of each frame that is read for that.
     ///
     /// # Errors
     /// Where it can't be read, has no accesses, or its index can't be written.
-    pub fn new(session: Session, progress: &mut dyn FnMut(usize, usize)) -> Result<Self, Error> {
+    pub fn new(session: Session, progress: &mut dyn FnMut(&BuildStep<'_>)) -> Result<Self, Error> {
         let machine = Machine::of(&session);
         let opened = std::fs::metadata(session.trace().path()).ok().map(|metadata| FileState::of(&metadata));
         let index = match PageIndex::open(session.trace()) {

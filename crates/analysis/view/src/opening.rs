@@ -1,9 +1,13 @@
 //! How far runs are opened: their page index may have to be built first. What is asked about them waits meanwhile.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use serde_json::{Value, json};
+use trace_format::BuildStep;
 
 use crate::map::TraceMap;
+use crate::sketch::Sketch;
 
 /// Runs that are opened, or will be.
 #[derive(Debug, Default)]
@@ -13,18 +17,30 @@ pub struct Opening {
     /// Frames that were read, and those that there are: only to be shown, so relaxed.
     done: AtomicUsize,
     all: AtomicUsize,
+    /// What they have, of the run that is opened.
+    sketch: Mutex<Sketch>,
 }
 
 impl Opening {
-    /// So many frames of so many are read.
-    pub fn progress(&self, done: usize, all: usize) {
-        self.all.store(all, Ordering::Relaxed);
-        self.done.store(done, Ordering::Relaxed);
+    /// One more frame is read.
+    pub fn step(&self, step: &BuildStep<'_>) {
+        self.all.store(step.all, Ordering::Relaxed);
+        self.done.store(step.done, Ordering::Relaxed);
+        let mut sketch = self.sketch.lock().unwrap_or_else(PoisonError::into_inner);
+        if step.done == 1 {
+            *sketch = Sketch::default();
+        }
+        sketch.add(step);
     }
 
-    /// Frames that were read, and those that there are; 0 of 0 before that is known.
-    pub(crate) fn read(&self) -> (usize, usize) {
-        (self.done.load(Ordering::Relaxed), self.all.load(Ordering::Relaxed))
+    /// How far it is: frames that were read, and those that there are, 0 of 0 before that is known; and a picture of what they have.
+    pub(crate) fn json(&self) -> Value {
+        let (done, all) = (self.done.load(Ordering::Relaxed), self.all.load(Ordering::Relaxed));
+        if self.runs().is_some() {
+            return json!({"opened": true, "done": done, "all": all, "sketch": null});
+        }
+        let sketch = self.sketch.lock().unwrap_or_else(PoisonError::into_inner).json();
+        json!({"opened": false, "done": done, "all": all, "sketch": sketch})
     }
 
     /// The runs, if they are opened.
@@ -50,13 +66,23 @@ impl Opening {
 
 #[cfg(test)]
 mod tests {
+    use memref::ProcessId;
+    use trace_format::{Interval, PageCell};
+
     use super::*;
 
     #[test]
     fn who_waits_is_woken_when_runs_are_there_or_never_will_be() {
         let opening = Opening::default();
-        opening.progress(3, 7);
-        assert_eq!((opening.read(), opening.runs().is_none()), ((3, 7), true));
+        let cells = [PageCell { page: 3, counts: [2, 1, 0], bytes: 0, read_lines: 0, written_lines: 0 }];
+        let (cycles, whole) = (Interval { min: 0, max: 3 }, Interval { min: 0, max: 99 });
+        opening.step(&BuildStep { done: 1, all: 7, process: ProcessId(0), cycles, whole, cells: &cells });
+        let far = opening.json();
+        assert_eq!((&far["opened"], &far["done"], &far["all"]), (&json!(false), &json!(1), &json!(7)));
+        assert_eq!(
+            (&far["sketch"]["accesses"], &far["sketch"]["rows"][0]["address"]),
+            (&json!(3), &json!("0x3000"))
+        );
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| opening.wait().is_none());
             opening.end();
@@ -67,6 +93,7 @@ mod tests {
             let waiting = scope.spawn(|| opening.wait().map(<[TraceMap]>::len));
             opening.show(Vec::new());
             assert_eq!(waiting.join().unwrap(), Some(0));
+            assert_eq!(opening.json()["opened"], true);
         });
     }
 }

@@ -14,7 +14,7 @@ const SVG: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The files; the first one is the page itself.
-pub(crate) const FILES: [PageFile; 22] = [
+pub(crate) const FILES: [PageFile; 23] = [
     PageFile { name: "", content_type: HTML, text: include_str!("page/index.html") },
     PageFile { name: "icon.svg", content_type: SVG, text: include_str!("page/icon.svg") },
     PageFile { name: "view.css", content_type: CSS, text: include_str!("page/view.css") },
@@ -34,6 +34,7 @@ pub(crate) const FILES: [PageFile; 22] = [
     PageFile { name: "rows.js", content_type: SCRIPT, text: include_str!("page/rows.js") },
     PageFile { name: "run.js", content_type: SCRIPT, text: include_str!("page/run.js") },
     PageFile { name: "search.js", content_type: SCRIPT, text: include_str!("page/search.js") },
+    PageFile { name: "sketch.js", content_type: SCRIPT, text: include_str!("page/sketch.js") },
     PageFile { name: "source.js", content_type: SCRIPT, text: include_str!("page/source.js") },
     PageFile { name: "types.js", content_type: SCRIPT, text: include_str!("page/types.js") },
     PageFile { name: "words.js", content_type: SCRIPT, text: include_str!("page/words.js") },

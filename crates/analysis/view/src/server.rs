@@ -131,9 +131,7 @@ impl Shared {
     fn data(&self, name: &str, mut parameters: Parameters<'_>) -> Result<Answer, Refusal> {
         if name == "opening" {
             parameters.finish()?;
-            let (done, all) = self.opening.read();
-            let is_opened = self.opening.runs().is_some();
-            return Ok(json(serde_json::json!({"opened": is_opened, "done": done, "all": all}).to_string()));
+            return Ok(json(self.opening.json().to_string()));
         }
         let Some(runs) = self.opening.wait() else {
             return Err(Refusal::new(503, "memtap view has ended"));

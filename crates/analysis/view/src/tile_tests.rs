@@ -15,7 +15,7 @@ fn map(dir: &std::path::Path) -> TraceMap {
 }
 
 fn open(path: &std::path::Path) -> TraceMap {
-    TraceMap::new(Session::open(path).unwrap(), &mut |_, _| ()).unwrap()
+    TraceMap::new(Session::open(path).unwrap(), &mut |_| ()).unwrap()
 }
 
 fn write(path: &std::path::Path) {

@@ -157,3 +157,23 @@ fn types_are_those_of_layout_with_their_fields_on_cache_lines() {
     }
     page.quiet();
 }
+
+#[test]
+fn what_is_read_so_far_is_drawn_while_the_index_is_built() {
+    let mut page = heap();
+    let drawn = page.browser.value(
+        "import('./sketch.js').then(({ drawSketch }) => { \
+         const canvas = document.body.appendChild(document.createElement('canvas')); canvas.className = 'map'; \
+         const rows = [{ address: '0x1000', counts: [5, 0] }, { address: '0x7ffff0000000', counts: [0, 1] }]; \
+         const words = drawSketch(canvas, { columns: 2, rows, accesses: 6 }); \
+         const context = canvas.getContext('2d'), ratio = devicePixelRatio; \
+         const at = (x, y) => context.getImageData((130 + (canvas.clientWidth - 136) * x) * ratio, (6 + (canvas.clientHeight - 12) * y) * ratio, 1, 1).data.join(); \
+         const places = [[0.25, 0.25], [0.75, 0.25], [0.25, 0.75], [0.75, 0.75]].map(([x, y]) => at(x, y)); \
+         canvas.remove(); return [words, places]; })",
+    );
+    assert_eq!(drawn[0], "6 accesses");
+    let [many, none, none_either, one] = [0, 1, 2, 3].map(|at| drawn[1][at].as_str().expect("a colour"));
+    assert_eq!(none, none_either);
+    assert!(many != none && one != none && many != one, "{drawn}");
+    page.quiet();
+}

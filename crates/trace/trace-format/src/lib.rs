@@ -79,7 +79,7 @@ pub use error::Error;
 pub use executed::{ExecutedFrame, ExecutedItem};
 pub use forms::Form;
 pub use guid::Guid;
-pub use index::{NoIndex, PageCell, PageIndex, PageTotal};
+pub use index::{BuildStep, NoIndex, PageCell, PageIndex, PageTotal};
 pub use instruction_table::{InstructionCount, InstructionTable};
 pub use kinds::KindSet;
 pub use reader::{

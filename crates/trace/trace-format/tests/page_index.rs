@@ -46,7 +46,7 @@ fn read(trace: &Trace, filter: &Filter) -> Vec<Vec<Access>> {
 }
 
 fn build(trace: &Trace, threads: usize) -> PageIndex {
-    PageIndex::build(trace, threads, &mut |_, _| ()).unwrap()
+    PageIndex::build(trace, threads, &mut |_| ()).unwrap()
 }
 
 /// What a scan of all accesses says.

@@ -10,6 +10,7 @@ import { LifetimesPane } from "./lifetimes.js";
 import { TablePane } from "./pane.js";
 import { FEW_FRAMES, Run, accesses } from "./run.js";
 import { PlaceSearch } from "./search.js";
+import { drawSketch } from "./sketch.js";
 import { SourcePane } from "./source.js";
 import { TypesPane } from "./types.js";
 import { counted } from "./words.js";
@@ -342,13 +343,18 @@ function hint() {
   });
 }
 
-/** Waits until the trace is opened, and says how far it is. */
+/** Milliseconds between two looks at how far the trace is opened. */
+const LOOK = 400;
+
+/** Waits until the trace is opened; says how far it is, and draws what is read. */
 async function opened() {
   for (;;) {
-    const { opened, done, all } = await asked("opening");
+    const { opened, done, all, sketch } = await asked("opening");
     if (opened) return;
-    element("summary").textContent = `Building the page index: ${all > 0 ? Math.floor(100 * done / all) : 0}\u202f% \u2026`;
-    await new Promise((again) => setTimeout(again, 300));
+    const far = `Building the page index: ${all > 0 ? Math.floor(100 * done / all) : 0}\u202f%`;
+    const known = sketch?.rows.length > 0 ? drawSketch(document.querySelector(".run .map"), sketch) : null;
+    element("summary").textContent = known ? `${far}, ${known} so far. Names follow when it is complete.` : `${far} \u2026`;
+    await new Promise((again) => setTimeout(again, LOOK));
   }
 }
 

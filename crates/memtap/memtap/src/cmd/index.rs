@@ -79,6 +79,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// Builds it, with a line that shows how far it is where a person watches.
 fn build(trace: &Trace) -> Result<PageIndex> {
     let mut progress = Indexing::new();
-    let built = PageIndex::build(trace, analysis::threads(), &mut |done, all| progress.show(done, all));
+    let built = PageIndex::build(trace, analysis::threads(), &mut |step| progress.show(step.done, step.all));
     built.with_context(|| format!("{}: its index can't be built", trace.path().display()))
 }

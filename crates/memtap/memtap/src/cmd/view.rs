@@ -101,9 +101,9 @@ fn announce(server: &MapServer, args: &Args) -> Result<()> {
 fn maps(sessions: Vec<(PathBuf, Session)>, opening: &Opening) -> Result<Vec<TraceMap>> {
     let map = |(file, session): (PathBuf, Session)| {
         let mut progress = Indexing::new();
-        let map = TraceMap::new(session, &mut |done, all| {
-            progress.show(done, all);
-            opening.progress(done, all);
+        let map = TraceMap::new(session, &mut |step| {
+            progress.show(step.done, step.all);
+            opening.step(step);
         });
         map.with_context(|| file.display().to_string())
     };

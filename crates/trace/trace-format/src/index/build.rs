@@ -20,6 +20,23 @@ use crate::{
     reader::{FrameError, Stream},
 };
 
+/// One more frame of an index that is being built.
+#[derive(Clone, Copy, Debug)]
+pub struct BuildStep<'a> {
+    /// Frames that are counted.
+    pub done: usize,
+    /// Frames that there are.
+    pub all: usize,
+    /// Whose accesses it has.
+    pub process: ProcessId,
+    /// Their cycles.
+    pub cycles: Interval,
+    /// Cycles of all frames of the process.
+    pub whole: Interval,
+    /// Its pages of 4,096 bytes; none where it can't be decoded.
+    pub cells: &'a [PageCell],
+}
+
 /// A frame that is to be indexed.
 struct Job {
     stream: Arc<Stream>,
@@ -172,14 +189,14 @@ impl Worker {
 
 impl PageIndex {
     /// Builds the index of a trace on that many threads and puts it beside the trace; one that is there is replaced when the new one is
-    /// complete. `progress` is told how many of how many frames are done.
+    /// complete. `progress` is told of each frame.
     ///
     /// # Errors
     /// Where the trace can't be read, or the index can't be written.
     pub fn build(
         trace: &Trace,
         threads: usize,
-        progress: &mut dyn FnMut(usize, usize),
+        progress: &mut dyn FnMut(&BuildStep<'_>),
     ) -> Result<Self, Error> {
         let path = Self::path(trace.path());
         let unfinished = unfinished(&path);
@@ -210,9 +227,13 @@ fn write(
     trace: &Trace,
     threads: usize,
     path: &Path,
-    progress: &mut dyn FnMut(usize, usize),
+    progress: &mut dyn FnMut(&BuildStep<'_>),
 ) -> Result<(), Error> {
     let jobs = jobs(trace);
+    let mut whole: HashMap<ProcessId, Interval> = HashMap::new();
+    for job in &jobs {
+        whole.entry(job.process).or_insert(Interval::NONE).join(job.frame.header.bounds.cycles);
+    }
     let mut output = IndexOutput::create(path, trace.inner().key)?;
     let mut totals = TotalsByPage::default();
     in_order(
@@ -222,13 +243,20 @@ fn write(
         |worker, number| worker.count(trace, &jobs[number]),
         |number, counted| {
             let mut counted = counted?;
+            let job = &jobs[number];
+            progress(&BuildStep {
+                done: number + 1,
+                all: jobs.len(),
+                process: job.process,
+                cycles: job.frame.header.bounds.cycles,
+                whole: whole.get(&job.process).copied().unwrap_or(Interval::NONE),
+                cells: counted.as_ref().map_or(&[], |counted| &counted.cells),
+            });
             if let Some(cells) = &mut counted {
-                totals.add(jobs[number].process, &cells.cells);
+                totals.add(job.process, &cells.cells);
                 cells.coarsen();
             }
-            output.push(&jobs[number], counted)?;
-            progress(number + 1, jobs.len());
-            Ok(())
+            output.push(job, counted)
         },
     )?;
     output.finish(totals)

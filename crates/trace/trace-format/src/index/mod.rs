@@ -11,6 +11,7 @@ mod cells;
 mod entry;
 mod read;
 
+pub use build::BuildStep;
 pub use entry::{PageCell, PageTotal};
 pub use read::{NoIndex, PageIndex};
 
