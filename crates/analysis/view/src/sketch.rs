@@ -110,6 +110,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn nothing_is_lost_however_much_there_is(
             frames in proptest::collection::vec(

@@ -166,8 +166,9 @@ fn what_is_read_so_far_is_drawn_while_the_index_is_built() {
          const canvas = document.body.appendChild(document.createElement('canvas')); canvas.className = 'map'; \
          const rows = [{ address: '0x1000', counts: [5, 0] }, { address: '0x7ffff0000000', counts: [0, 1] }]; \
          const words = drawSketch(canvas, { columns: 2, rows, accesses: 6 }); \
-         const context = canvas.getContext('2d'), ratio = devicePixelRatio; \
-         const at = (x, y) => context.getImageData((130 + (canvas.clientWidth - 136) * x) * ratio, (6 + (canvas.clientHeight - 12) * y) * ratio, 1, 1).data.join(); \
+         const { width, data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height); \
+         const at = (x, y) => { const [column, row] = [130 + (canvas.clientWidth - 136) * x, 6 + (canvas.clientHeight - 12) * y].map((place) => Math.floor(place * devicePixelRatio)); \
+         return data.slice(4 * (row * width + column), 4 * (row * width + column) + 4).join(); }; \
          const places = [[0.25, 0.25], [0.75, 0.25], [0.25, 0.75], [0.75, 0.75]].map(([x, y]) => at(x, y)); \
          canvas.remove(); return [words, places]; })",
     );
