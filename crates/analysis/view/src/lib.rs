@@ -34,6 +34,7 @@ mod sketch;
 mod source;
 mod table;
 mod tile;
+mod times;
 
 pub use error::Error;
 pub use map::TraceMap;

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::frames::{MapFrames, PAGE_SHIFT};
 use crate::missing::{MissingStretch, missing};
 use crate::physical::machine_regions;
+use crate::times::times_of;
 
 /// A process as far as it can be seen.
 #[derive(Debug)]
@@ -190,6 +191,7 @@ impl TraceMap {
                 })
             })
             .collect();
+        let times = times_of(trace, self.threads.keys().copied());
         let threads: Vec<Value> = trace
             .threads()
             .iter()
@@ -202,6 +204,7 @@ impl TraceMap {
                     "accesses": accesses,
                     "from": cycles.start,
                     "to": cycles.end,
+                    "times": times.get(&record.thread),
                 }))
             })
             .collect();

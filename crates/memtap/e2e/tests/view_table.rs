@@ -102,6 +102,56 @@ fn the_hint_stays_away_once_it_is_closed() {
     page.quiet();
 }
 
+/// It accesses memory, sleeps for three tenths of a second, and accesses memory again.
+const SLEEPER: &str = "\
+#include <time.h>
+static volatile int counter;
+int main(void) {
+    for (int i = 0; i < 1000; i++) counter++;
+    struct timespec long_enough = {0, 300000000};
+    nanosleep(&long_enough, 0);
+    for (int i = 0; i < 1000; i++) counter++;
+    return 0;
+}
+";
+
+fn sleeper() -> TestProgram {
+    TestProgram::from_source("sleeper.c", SLEEPER, &["-g"])
+}
+
+#[test]
+fn cycles_of_one_thread_have_times() {
+    let trace = sleeper().record_by("translate").trace;
+    let mut page = ViewPage::of(trace);
+    let times = page.browser.value("(({ clock, bounds }) => [clock.at(bounds.from), clock.at((bounds.from + bounds.to) / 2), clock.at(bounds.to)])(memtapView.map)");
+    let [first, middle, last] = [0, 1, 2].map(|at| times[at].as_f64().expect("a number"));
+    assert!(first >= 0.0 && first <= middle && middle <= last, "{times}");
+    assert!(last - first >= 3e8, "it slept: {times}");
+    page.quiet();
+}
+
+#[test]
+fn frames_that_begin_when_the_recorder_saw_them_give_no_times() {
+    let by_pages = sleeper().record_by("protect");
+    let by_another_encoder = sleeper().record_with("translate", &["--encoder=live"]);
+    for trace in [by_pages.trace, by_another_encoder.trace] {
+        let mut page = ViewPage::of(trace);
+        assert_eq!(page.browser.value("memtapView.map.clock"), json!(null));
+        page.quiet();
+    }
+}
+
+#[test]
+fn threads_together_have_no_times() {
+    let mut page = ViewPage::of(TestProgram::named("threads.c").record_by("translate").trace);
+    page.settle();
+    assert_eq!(page.browser.value("memtapView.map.clock"), json!(null));
+    page.choose("#thread", "1");
+    page.settle();
+    assert_eq!(page.browser.value("memtapView.map.clock === null"), false);
+    page.quiet();
+}
+
 #[test]
 fn findings_are_those_of_the_commands_and_lead_to_their_lines() {
     let recording = TestProgram::named("errors/kinds.cpp").record_by("translate");

@@ -62,6 +62,26 @@ export class AddressAxis {
   }
 }
 
+/** When cycles of a thread were: points between which cycles and time go evenly. */
+export class Clock {
+  /** Of cycles with their times in nanoseconds, both in order; nothing is known beyond the first and the last. */
+  constructor(points) {
+    this.points = points;
+  }
+
+  /** The time of a cycle. */
+  at(cycle) {
+    const { points } = this;
+    let low = 0, high = points.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (points[middle][0] <= cycle) low = middle; else high = middle - 1;
+    }
+    const [from, time] = points[low], [to, end] = points[low + 1] ?? points[low];
+    return to > from ? time + (end - time) * Math.max(0, cycle - from) / (to - from) : time;
+  }
+}
+
 /** As memtap writes addresses. */
 export function hexadecimal(address) {
   return `0x${address.toString(16)}`;

@@ -1,14 +1,16 @@
 // The map: time from left to right, the axis of addresses from top to bottom, a colour a cell. It draws, and turns the mouse into
 // windows; what the windows are for is left to app.js.
 
-import { AddressAxis, hexadecimal, ticks } from "./axis.js";
+import { AddressAxis, Clock, hexadecimal, ticks } from "./axis.js";
 import { ramp, rounded, step } from "./colors.js";
-import { bytes, counted, grouped, short } from "./words.js";
+import { bytes, counted, grouped, seconds, short } from "./words.js";
 
 /** Room for labels at the left: as much as they need, up to a part of the width. */
 const FEWEST_LEFT = 90;
 const MOST_LEFT = 0.3;
 const BOTTOM = 26;
+/** Room for a second line below the picture: times. */
+const TIMES = 14;
 const TOP = 6;
 const RIGHT = 8;
 /** Cells of a tile; where the window has more pixels, a cell is several. */
@@ -125,10 +127,11 @@ export class MemoryMap extends EventTarget {
   }
 
   /** Shows a process of the trace: all of it, or a window. */
-  show({ process, thread, threads, what, missing, window }) {
+  show({ process, thread, threads, what, missing, times, window }) {
     const same = this.process === process && this.thread === thread && this.what === what;
     Object.assign(this, { process, thread, threads, what, missing });
     this.axis = new AddressAxis(process);
+    this.clock = times?.length > 1 ? new Clock(times) : null;
     this.bounds = { from: process.from, to: process.to, top: 0, bottom: process.units };
     if (!same) this.tile = this.whole = this.singles = null;
     if (!same) this.blocks = [];
@@ -197,7 +200,7 @@ export class MemoryMap extends EventTarget {
     this.plot = {
       x: left, y: TOP,
       width: Math.max(1, clientWidth - left - RIGHT),
-      height: Math.max(1, clientHeight - TOP - BOTTOM),
+      height: Math.max(1, clientHeight - TOP - BOTTOM - (this.clock ? TIMES : 0)),
     };
   }
 
@@ -595,6 +598,7 @@ export class MemoryMap extends EventTarget {
     const y = plot.y + plot.height;
     context.textAlign = "right";
     context.fillText("cycle", plot.x - 10, y + 7);
+    if (this.clock) context.fillText("about", plot.x - 10, y + 7 + TIMES);
     context.textAlign = "center";
     context.beginPath();
     for (const tick of ticks(from, to, plot.width / 110)) {
@@ -604,6 +608,10 @@ export class MemoryMap extends EventTarget {
       const text = to - from > 2e6 && tick % 1e4 === 0 ? short(tick) : grouped(tick);
       const half = context.measureText(text).width / 2;
       context.fillText(text, clamp(x, plot.x + half, plot.x + plot.width - half), y + 7);
+      if (!this.clock) continue;
+      const time = seconds(this.clock.at(tick), (this.clock.at(to) - this.clock.at(from)) / 20);
+      const wide = context.measureText(time).width / 2;
+      context.fillText(time, clamp(x, plot.x + wide, plot.x + plot.width - wide), y + 7 + TIMES);
     }
     context.stroke();
     context.textAlign = "left";

@@ -36,7 +36,9 @@ export class Run {
 
   show(window) {
     const { process, thread, what, trace } = this;
-    this.map.show({ process, thread, threads: this.threads.length, what, missing: trace.missing, window });
+    // The threads of a process have a clock each: a cycle of several has no time.
+    const timed = this.threads.find((one) => one.thread === thread) ?? (this.threads.length === 1 ? this.threads[0] : null);
+    this.map.show({ process, thread, threads: this.threads.length, what, missing: trace.missing, times: timed?.times, window });
     this.tell();
   }
 

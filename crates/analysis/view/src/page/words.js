@@ -19,6 +19,14 @@ export function short(number) {
   return grouped(number);
 }
 
+/** A time in nanoseconds, in the unit in which `step`, its distance to the next one, has digits. */
+export function seconds(nanoseconds, step) {
+  const units = [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"]];
+  const [size, unit] = units.find(([size]) => step >= size / 10) ?? units[2];
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / size)));
+  return `${(nanoseconds / size).toFixed(Math.min(3, digits))}${THIN}${unit}`;
+}
+
 /** Bytes, with a binary unit. */
 export function bytes(number) {
   const units = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];

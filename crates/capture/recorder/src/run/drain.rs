@@ -165,6 +165,7 @@ impl<'a, 's> Drain<'a, 's> {
     /// of new ones wait for the next look.
     fn read_submitted(&mut self) -> Result<bool, Error> {
         let pool = self.pool.pool();
+        self.sink.begin_look();
         let threads = pool.control().threads();
         self.sink.announce(pool, threads)?;
         // What is handed over from here on is read next time: what its blocks are may come after this look.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use buffers::{Config, FIRST_ANNOUNCEMENT};
 use memref::RegionKind;
 use proc_files::TaskStatus;
-use trace_format::TraceWriter;
+use trace_format::{FRAMES_BEGIN, TraceWriter, WITH_ACCESSES};
 
 use crate::buffer_service::{BufferService, Configure};
 use crate::clock::{cpu_seconds, now_ns};
@@ -132,6 +132,10 @@ fn describe(trace: &TraceWriter, plan: &Plan) -> Result<(), Error> {
     trace.set_property("program", &program.to_string_lossy())?;
     trace.set_property("args", &command_line::of_words(&plan.name, &plan.args))?;
     trace.set_property("tracer", if config.translate { "translate" } else { "protect" })?;
+    // With accesses in other frames, these say when the recorder saw their first access.
+    if config.translate && trace.keeps_blocks() {
+        trace.set_property(FRAMES_BEGIN, WITH_ACCESSES)?;
+    }
     // Its threads had come to where they were before anything was seen of them.
     if let Some(running) = &plan.running {
         trace.set_property("attached", &running.pid.to_string())?;

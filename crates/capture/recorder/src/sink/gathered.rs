@@ -2,17 +2,24 @@
 
 use buffers::{BUFFER_BYTES, Buffer};
 
+use crate::clock::now_ns;
+
 /// What a traced thread wrote into one buffer.
 pub(super) struct HeldBuffer {
     bytes: Box<[u8; BUFFER_BYTES]>,
     filled: usize,
+    /// When it was read, ns since the Unix epoch.
+    pub(super) read_ns: u64,
+    /// From when on what is in it could have been written: its thread had handed over the buffer before this one.
+    pub(super) since_ns: u64,
 }
 
 impl HeldBuffer {
     /// Copies so many bytes of a buffer of the pool into that room.
     pub(super) fn read(buffer: Buffer, filled: usize, mut room: Box<[u8; BUFFER_BYTES]>) -> Self {
         let filled = buffer.read_first(filled, &mut room);
-        Self { bytes: room, filled }
+        let read_ns = now_ns();
+        Self { bytes: room, filled, read_ns, since_ns: read_ns }
     }
 
     /// What was written.
@@ -24,14 +31,6 @@ impl HeldBuffer {
     pub(super) fn words(&self) -> &[[u8; 8]] {
         self.bytes().as_chunks().0
     }
-}
-
-/// Buffers of a thread that will be a piece.
-#[derive(Default)]
-pub(super) struct GatheredBuffers {
-    pub(super) buffers: Vec<HeldBuffer>,
-    /// When the first one came.
-    pub(super) wall_ns: u64,
 }
 
 /// Memory of buffers that were read, for the next ones: new pages cost more than the copy.
@@ -60,6 +59,6 @@ impl HeldBuffer {
     pub(super) fn of(bytes: &[u8]) -> Self {
         let mut room = Box::new([0; BUFFER_BYTES]);
         room[..bytes.len()].copy_from_slice(bytes);
-        Self { bytes: room, filled: bytes.len() }
+        Self { bytes: room, filled: bytes.len(), read_ns: 0, since_ns: 0 }
     }
 }

@@ -8,10 +8,10 @@ use buffers::{Buffer, BufferState, Content, Pool};
 use memref::{GapReason, ProcessId, VirtAddr};
 use trace_format::{Error, ThreadRecord};
 
-use super::Sink;
 use super::causes::LOST_BUFFER;
-use super::gathered::{GatheredBuffers, HeldBuffer};
+use super::gathered::HeldBuffer;
 use super::thread::TracedThread;
+use super::{Looks, Sink};
 use crate::clock::now_ns;
 use crate::sink::flow::ThreadFlow;
 
@@ -87,6 +87,11 @@ impl Sink<'_> {
         Ok(())
     }
 
+    /// The buffers of the pool are looked at from here on.
+    pub(crate) fn begin_look(&mut self) {
+        self.looks = Looks { previous_ns: self.looks.this_ns, this_ns: now_ns() };
+    }
+
     /// Enters the threads that have a buffer and are not known yet, the first-born first: threads are numbered in the order
     /// in which they appeared, whichever fills its buffer first.
     pub(crate) fn announce(&mut self, pool: &Pool, threads: u32) -> Result<(), Error> {
@@ -116,6 +121,11 @@ impl Sink<'_> {
         if self.threads.contains_key(&number) {
             return Ok(());
         }
+        let since_ns = self.processes.get(&process).map_or(0, |process| {
+            // A look passes over threads of processes that are not known.
+            let looked = Some(self.looks.previous_ns).filter(|looked| *looked >= process.added_ns);
+            looked.unwrap_or(0).max(process.record.start_ns)
+        });
         let record = ThreadRecord { process: owner, tid, start_ns: now_ns(), ..Default::default() };
         let id = self.trace.add_thread(&record)?;
         let shard = self.trace.shard(id)?;
@@ -130,9 +140,10 @@ impl Sink<'_> {
             sequence: 0,
             early: BTreeMap::new(),
             by_pieces,
-            gathered: GatheredBuffers::default(),
+            gathered: Vec::new(),
             coding: VecDeque::new(),
             base: 0,
+            since_ns,
             read: 0,
             number,
             last: None,
@@ -176,8 +187,12 @@ impl Sink<'_> {
         &mut self,
         thread: &mut TracedThread,
         content: Content,
-        held: HeldBuffer,
+        mut held: HeldBuffer,
     ) -> Result<(), Error> {
+        // One that came before its turn may have been read before the one that it follows.
+        held.since_ns = thread.since_ns.min(held.read_ns);
+        thread.since_ns = held.read_ns;
+        thread.shard.begin_from(held.since_ns);
         // So much was read while it was being filled.
         let read = std::mem::take(&mut thread.read);
         if content == Content::Flow && thread.by_pieces {

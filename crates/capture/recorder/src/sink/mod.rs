@@ -6,6 +6,8 @@
 //! was recorded with single-stepping. When buffers are read, and in which order, is decided by `run::drain`.
 
 mod announcements;
+#[cfg(test)]
+mod begin_tests;
 mod block_table;
 mod build_id;
 mod causes;
@@ -57,6 +59,8 @@ const WAITING_ACCESSES: usize = 16_384;
 struct TracedProcess {
     id: ProcessId,
     record: ProcessRecord,
+    /// When it was added, ns since the Unix epoch.
+    added_ns: u64,
     /// Its command line, as far as it was told.
     arguments: Vec<u8>,
     status: Option<i32>,
@@ -77,6 +81,14 @@ struct SlowSite {
 struct SlowPath {
     count: u64,
     name: String,
+}
+
+/// When the pool was looked at, ns since the Unix epoch.
+#[derive(Default)]
+struct Looks {
+    this_ns: u64,
+    /// Threads that are new, of a process that was known, had not begun then.
+    previous_ns: u64,
 }
 
 /// What is kept of translated programs.
@@ -111,6 +123,7 @@ pub(crate) struct Sink<'a> {
     pieces: Pieces,
     /// What is buffered of all threads.
     open: OpenShards,
+    looks: Looks,
     /// Whether buffers of translated threads are coded by pieces: nothing else is wanted of their executions.
     makes_pieces: bool,
     blocks: SessionBlocks,
@@ -143,6 +156,7 @@ impl<'a> Sink<'a> {
             makes_pieces: wanted.are_all() && !data && !flow && !verify && listener.is_none(),
             pieces: Pieces::new(workers, memory),
             open: OpenShards::new(memory.open_bytes),
+            looks: Looks::default(),
             list: flow.then(|| BlockList::new(&trace)),
             trace,
             processes: HashMap::new(),
@@ -227,8 +241,14 @@ impl<'a> Sink<'a> {
         if let Some(parent) = parent_number {
             self.blocks.add_process(number, parent);
         }
-        let process =
-            TracedProcess { id, record, arguments: Vec::new(), status: None, has_begun: parent.is_some() };
+        let process = TracedProcess {
+            id,
+            record,
+            added_ns: now_ns(),
+            arguments: Vec::new(),
+            status: None,
+            has_begun: parent.is_some(),
+        };
         self.processes.insert(number, process);
         if let Some(listener) = &mut self.listener {
             listener.process(number, pid, parent_number);

@@ -23,8 +23,6 @@ const MOST_FRAMES: usize = 8;
 pub(super) struct Piece {
     pub(super) buffers: Vec<HeldBuffer>,
     pub(super) known: ExecutableBlocks,
-    /// When the first of them came, ns since the Unix epoch.
-    pub(super) wall_ns: u64,
     /// `None` where pieces before it are being coded.
     pub(super) start: Option<PieceStart>,
     /// A frame is ended from so many bytes on.
@@ -44,7 +42,7 @@ pub(super) struct FilledFrame {
     pub(super) frame: BlockFrame,
     /// Whether the fs base of its executions is that of before the piece, which was not known.
     pub(super) inherits_base: bool,
-    /// When the first execution came.
+    /// From when on the first execution could have taken place, ns since the Unix epoch.
     pub(super) wall_ns: u64,
 }
 
@@ -87,7 +85,6 @@ pub(super) struct CodedPiece {
     pub(super) accesses: u64,
     /// Where there is more than a worker should keep.
     pub(super) stop: Option<PieceStop>,
-    pub(super) wall_ns: u64,
 }
 
 /// A piece on its way.
@@ -99,8 +96,8 @@ pub(super) struct CodingPiece {
 impl Piece {
     /// Codes it.
     pub(super) fn code(self) -> CodedPiece {
-        let Self { buffers, known, wall_ns, start, frame_bytes } = self;
-        let mut coder = PieceCoder { wall_ns, frame_bytes, ..PieceCoder::default() };
+        let Self { buffers, known, start, frame_bytes } = self;
+        let mut coder = PieceCoder { frame_bytes, ..PieceCoder::default() };
         let is_placed = start.is_some();
         if let Some(PieceStart { cycle, base, frame }) = start {
             (coder.cycle, coder.base) = (cycle, Some(base));
@@ -111,11 +108,15 @@ impl Piece {
         let mut stop = None;
         for (number, buffer) in buffers.iter().enumerate() {
             let words = buffer.words();
+            coder.since_ns = buffer.since_ns;
             let left = if coder.frames.len() < MOST_FRAMES {
                 coder.entries(words, &known)
             } else {
                 Some(words.len())
             };
+            if coder.frame_ns == 0 && !coder.frame.is_empty() {
+                coder.frame_ns = buffer.since_ns;
+            }
             // Looked at here: while a buffer is coded, a frame grows by little more than it.
             if coder.is_frame_full() {
                 coder.end_frame();
@@ -127,19 +128,7 @@ impl Piece {
         }
         coder.end_frame();
         let PieceCoder { frames, events, records, cycle, base, accesses, .. } = coder;
-        CodedPiece {
-            buffers,
-            known,
-            is_placed,
-            frames,
-            events,
-            records,
-            cycle,
-            base,
-            accesses,
-            stop,
-            wall_ns,
-        }
+        CodedPiece { buffers, known, is_placed, frames, events, records, cycle, base, accesses, stop }
     }
 }
 
@@ -147,9 +136,10 @@ impl Piece {
 #[derive(Default)]
 struct PieceCoder {
     frame: BlockFrame,
-    /// When the first execution of the frame came, where that was before the piece.
+    /// From when on the first execution of the frame could have taken place, where it is in an earlier buffer; 0 otherwise.
     frame_ns: u64,
-    wall_ns: u64,
+    /// The same of the buffer that is coded.
+    since_ns: u64,
     frame_bytes: usize,
     frames: Vec<FilledFrame>,
     events: Vec<PieceEvent>,
@@ -332,7 +322,7 @@ impl PieceCoder {
     fn end_frame(&mut self) {
         let began_ns = std::mem::take(&mut self.frame_ns);
         if !self.frame.is_empty() {
-            let wall_ns = if began_ns == 0 { self.wall_ns } else { began_ns };
+            let wall_ns = if began_ns == 0 { self.since_ns } else { began_ns };
             let frame = std::mem::take(&mut self.frame);
             self.frames.push(FilledFrame { frame, inherits_base: self.base.is_none(), wall_ns });
         }

@@ -15,24 +15,19 @@ use trace_format::Error;
 
 use super::Sink;
 use super::causes::OVERWRITTEN;
-use super::gathered::{GatheredBuffers, HeldBuffer};
+use super::gathered::HeldBuffer;
 use super::piece_coder::{CodedPiece, CodingPiece, FilledFrame, Piece, PieceEventKind, PieceStart};
 use super::thread::TracedThread;
-use crate::clock::now_ns;
 
 impl Sink<'_> {
     /// The next buffer of a thread whose buffers are coded by pieces.
     pub(super) fn gather(&mut self, thread: &mut TracedThread, buffer: HeldBuffer) -> Result<(), Error> {
-        if !self.pieces.is_behind && thread.gathered.buffers.is_empty() && thread.coding.is_empty() {
-            return self.code(thread, GatheredBuffers { buffers: vec![buffer], wall_ns: now_ns() });
+        if !self.pieces.is_behind && thread.gathered.is_empty() && thread.coding.is_empty() {
+            return self.code(thread, vec![buffer]);
         }
-        let gathered = &mut thread.gathered;
-        if gathered.buffers.is_empty() {
-            gathered.wall_ns = now_ns();
-        }
-        gathered.buffers.push(buffer);
+        thread.gathered.push(buffer);
         self.pieces.gathered += 1;
-        if gathered.buffers.len() >= self.pieces.limits.piece_buffers {
+        if thread.gathered.len() >= self.pieces.limits.piece_buffers {
             self.send_piece(thread)
         } else {
             Ok(())
@@ -40,26 +35,24 @@ impl Sink<'_> {
     }
 
     /// Codes buffers of a thread of which all that comes before them is entered.
-    fn code(&mut self, thread: &mut TracedThread, gathered: GatheredBuffers) -> Result<(), Error> {
-        let GatheredBuffers { buffers, wall_ns } = gathered;
+    fn code(&mut self, thread: &mut TracedThread, buffers: Vec<HeldBuffer>) -> Result<(), Error> {
         let (known, start) = (self.blocks.of(thread.process), Some(thread.start_of_piece()?));
         let frame_bytes = self.pieces.limits.frame_bytes;
-        self.enter_piece(thread, Piece { buffers, known, wall_ns, start, frame_bytes }.code())
+        self.enter_piece(thread, Piece { buffers, known, start, frame_bytes }.code())
     }
 
     /// Gives the workers what was gathered of a thread.
     fn send_piece(&mut self, thread: &mut TracedThread) -> Result<(), Error> {
-        let gathered = std::mem::take(&mut thread.gathered);
-        let count = gathered.buffers.len();
+        let buffers = std::mem::take(&mut thread.gathered);
+        let count = buffers.len();
         if count == 0 {
             return Ok(());
         }
         self.pieces.gathered -= count;
-        let Some(workers) = self.pieces.workers.clone() else { return self.code(thread, gathered) };
-        let GatheredBuffers { buffers, wall_ns } = gathered;
+        let Some(workers) = self.pieces.workers.clone() else { return self.code(thread, buffers) };
         let start = if thread.coding.is_empty() { Some(thread.start_of_piece()?) } else { None };
         let (known, frame_bytes) = (self.blocks.of(thread.process), self.pieces.limits.frame_bytes);
-        let piece = Piece { buffers, known, wall_ns, start, frame_bytes };
+        let piece = Piece { buffers, known, start, frame_bytes };
         let (result, coded) = channel();
         let code = move || {
             // Nobody waits for it where the recording has failed.
@@ -97,7 +90,7 @@ impl Sink<'_> {
 
     /// Gives the workers all that was gathered.
     fn send_all(&mut self) -> Result<(), Error> {
-        let gathered = self.threads.iter().filter(|(_, thread)| !thread.gathered.buffers.is_empty());
+        let gathered = self.threads.iter().filter(|(_, thread)| !thread.gathered.is_empty());
         let mut numbers: Vec<u32> = gathered.map(|(&number, _)| number).collect();
         numbers.sort_unstable();
         let mut result = Ok(());
@@ -144,7 +137,7 @@ impl Sink<'_> {
         self.pieces.coding -= buffers;
         thread.coding.pop_front();
         self.enter_piece(thread, piece)?;
-        let waiting = thread.gathered.buffers.len();
+        let waiting = thread.gathered.len();
         let is_quick = !self.pieces.is_behind && waiting <= self.pieces.limits.piece_buffers * 3 / 4;
         if is_quick && waiting > 0 && thread.coding.is_empty() {
             let gathered = std::mem::take(&mut thread.gathered);
@@ -159,16 +152,17 @@ impl Sink<'_> {
         let mut result = Ok(());
         loop {
             result = result.and(self.enter_executions(thread, &mut piece));
-            let CodedPiece { mut buffers, known, stop, wall_ns, .. } = piece;
+            let CodedPiece { mut buffers, known, stop, .. } = piece;
             let rest = stop.map_or(Vec::new(), |stop| buffers.split_off(stop.buffer));
             buffers.into_iter().for_each(|buffer| self.pieces.release(buffer));
             let mut rest = rest.into_iter();
             let (Some(stop), Some(next)) = (stop, rest.next()) else { return result };
+            thread.shard.begin_from(next.since_ns);
             result = result.and(self.flow(thread, &next.words()[stop.word..]));
             self.pieces.release(next);
             let start = Some(thread.start_of_piece()?);
             let (buffers, frame_bytes) = (rest.collect(), self.pieces.limits.frame_bytes);
-            piece = Piece { buffers, known, wall_ns, start, frame_bytes }.code();
+            piece = Piece { buffers, known, start, frame_bytes }.code();
         }
     }
 

@@ -24,7 +24,7 @@ const FILL_LOCAL: u32 = FIRST_BLOCK + 4;
 const OF_CHILD: u32 = FIRST_BLOCK + 1000;
 const UNDEFINED: u32 = FIRST_BLOCK + 1001;
 
-fn define(sink: &mut Sink<'_>) {
+pub(super) fn define(sink: &mut Sink<'_>) {
     let load = BlockAccess { base: 0, size: 8, instruction: 1, offset: 3, ..BlockAccess::NONE };
     let modify = BlockAccess { base: 0, size: 8, kind: AccessKind::Modify, ..BlockAccess::NONE };
     let repeated = Some(Repeated { count_after: 2, place_after: 3 });
@@ -56,7 +56,7 @@ fn embed(words: &mut Vec<u64>, record: &Record<'_>) {
 }
 
 /// A buffer with all that may stand between executions: 21 accesses.
-fn buffer(order: u64) -> Vec<u64> {
+pub(super) fn buffer(order: u64) -> Vec<u64> {
     let load = |addr| [u64::from(LOAD) | 1 << ID_BITS, addr];
     let mut words = vec![5 << ID_BITS];
     words.extend(load(0x5000));

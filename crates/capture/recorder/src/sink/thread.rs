@@ -6,7 +6,7 @@ use buffers::Content;
 use memref::{Event, Order, OrderMark, ThreadId};
 use trace_format::{Error, ShardWriter};
 
-use super::gathered::{GatheredBuffers, HeldBuffer};
+use super::gathered::HeldBuffer;
 use super::piece_coder::CodingPiece;
 use super::stepped::SteppedStretch;
 use crate::sink::flow::ThreadFlow;
@@ -31,11 +31,13 @@ pub(super) struct TracedThread {
     /// Whether its buffers are coded by pieces.
     pub(super) by_pieces: bool,
     /// Buffers that will be a piece.
-    pub(super) gathered: GatheredBuffers,
+    pub(super) gathered: Vec<HeldBuffer>,
     /// Its pieces that are being coded, in their order.
     pub(super) coding: VecDeque<CodingPiece>,
     /// Where its thread-local variables are, as far as its translated code told.
     pub(super) base: u64,
+    /// From when on what it does next could have been done: when its last buffer was read, or it had not begun. Ns since the Unix epoch.
+    pub(super) since_ns: u64,
     /// Bytes that were read of the buffer that it fills.
     pub(super) read: usize,
     /// Its number in the pool.

@@ -6,8 +6,8 @@ use memref::{Event, Marker, ProcessId, RegionEvent, ThreadId};
 
 use super::output::CopiedStream;
 use crate::{
-    CounterRecord, CreateOptions, Error, Filter, ModuleRecord, ProcessRecord, SegmentSink, StreamDescription,
-    StreamKind, ThreadRecord, Trace, TraceWriter, TypedWriter,
+    CounterRecord, CreateOptions, Error, FRAMES_BEGIN, Filter, ModuleRecord, ProcessRecord, SegmentSink,
+    StreamDescription, StreamKind, ThreadRecord, Trace, TraceWriter, TypedWriter,
     control_flow::{self, FlowEntry},
 };
 
@@ -46,6 +46,11 @@ pub fn merge(traces: &[Trace], sink: Arc<dyn SegmentSink>, options: CreateOption
         }
         flow(&writer, trace, &numbers, &mut blocks, segment_entries)?;
         foreign(&*sink, trace, &numbers, segment_entries)?;
+    }
+    let is_told = Trace::frames_begin_with_accesses;
+    if traces.first().is_some_and(is_told) && !traces.iter().all(is_told) {
+        // What is true of the first one is not of all.
+        writer.set_property(FRAMES_BEGIN, "")?;
     }
     blocks.flush()?;
     writer.finish()

@@ -23,6 +23,8 @@ pub(crate) struct ShardState {
     segments: Vec<PendingSegment>,
     /// Accesses by the blocks that made them, in place of those buffered in the segment.
     blocks: Option<BufferedBlocks>,
+    /// From when on accesses that are added now could have been made, where that is known.
+    since_ns: Option<u64>,
     last_cycle: Cycle,
     /// The cycle of the last gap entry, which the next one must not precede.
     last_gap: Cycle,
@@ -34,7 +36,7 @@ pub(crate) struct ShardState {
 #[derive(Debug, Default)]
 struct BufferedBlocks {
     frame: BlockFrame,
-    /// When the first one came.
+    /// From when on the first one could have been made, or when it came.
     wall_ns: u64,
 }
 
@@ -64,7 +66,7 @@ fn place(kind: StreamKind) -> usize {
 
 impl ShardState {
     /// Whether accesses are to be kept by the blocks that made them.
-    fn keeps_blocks(core: &WriterCore) -> bool {
+    pub(super) fn keeps_blocks(core: &WriterCore) -> bool {
         let (options, sink) = (&core.options, &core.sink);
         options.encoder == Some(BLOCKS) && !options.data && sink.takes_coded() && sink.has_encoder(BLOCKS)
     }
@@ -75,7 +77,16 @@ impl ShardState {
             kind => kind,
         };
         let segments = KINDS.map(|kind| PendingSegment::new(with_data(kind), Some((process, thread)))).into();
-        Self { process, thread, segments, blocks: None, last_cycle: 0, last_gap: 0, lost: None }
+        Self {
+            process,
+            thread,
+            segments,
+            blocks: None,
+            since_ns: None,
+            last_cycle: 0,
+            last_gap: 0,
+            lost: None,
+        }
     }
 
     /// Goes on with a thread of the trace.
@@ -209,9 +220,10 @@ impl ShardState {
         } else {
             Ok(())
         };
+        let since_ns = self.since_ns;
         let frame = self.blocks.as_mut().map(|blocks| {
             if blocks.frame.is_empty() {
-                blocks.wall_ns = (core.options.clock)();
+                blocks.wall_ns = since_ns.unwrap_or_else(core.options.clock);
             }
             &mut blocks.frame
         });
@@ -347,6 +359,12 @@ impl ShardWriter {
         Ok(state.blocks.is_some().then_some(BlockWriter { core: &self.core, state }))
     }
 
+    /// Accesses that are added from here on by the blocks that made them could have been made from then on (ns since the Unix epoch).
+    /// A frame that begins with one of them says so. Without this, it says when its first access was added.
+    pub fn begin_from(&mut self, wall_ns: u64) {
+        lock(&self.state).since_ns = Some(wall_ns);
+    }
+
     fn check_data(&self) -> Result<(), Error> {
         if self.core.options.data {
             return Ok(());
@@ -473,7 +491,7 @@ impl BlockWriter<'_> {
     }
 
     /// Takes the frame that grows, for who goes on with it elsewhere and gives it back ([`Self::put_frame`]) before anything else is
-    /// added. When the first of its executions came is told beside it: ns since the Unix epoch, nothing of an empty one.
+    /// added. From when on the first of its executions could have been made, or when it came, is told beside it: ns since the Unix epoch, nothing of an empty one.
     pub fn take_frame(&mut self) -> (BlockFrame, u64) {
         self.state.blocks.as_mut().map_or_else(Default::default, |blocks| {
             let BufferedBlocks { frame, wall_ns } = std::mem::take(blocks);

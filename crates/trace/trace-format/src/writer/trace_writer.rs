@@ -15,7 +15,7 @@ use super::{
     lock::lock,
     options::{CreateOptions, SyncPolicy},
     session::SessionTables,
-    shard::ShardWriter,
+    shard::{ShardState, ShardWriter},
     sink::SegmentSink,
     typed::TypedWriter,
     writer_core::WriterCore,
@@ -86,6 +86,11 @@ impl TraceWriter {
                 before: Some(trace),
             }),
         })
+    }
+
+    /// Whether accesses are kept by the blocks that made them ([`ShardWriter::blocks`]).
+    pub fn keeps_blocks(&self) -> bool {
+        self.core.before.is_none() && ShardState::keeps_blocks(&self.core)
     }
 
     /// Says something about the session. The last value of a key holds.
