@@ -1,11 +1,17 @@
 //! Lanes: what each thread does over time. Its accesses are tiles that are one row high. Allocations,
-//! releases and synchronisation are separate events, which are read for the requested part.
+//! releases and synchronisation are separate events, which are read for the requested part. When it holds
+//! a lock is told by `held_locks`.
 
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use analysis::needs_synchronisation;
 use memref::{Event, ThreadId};
 use serde_json::{Value, json};
 use trace_format::{Batch, Filter, KindSet};
 
 use crate::error::Refusal;
+use crate::held_locks::LockedCycles;
 use crate::map::TraceMap;
 use crate::part::MapPart;
 use crate::pending_requests::{PendingRequest, PendingRequests};
@@ -85,6 +91,8 @@ impl TraceMap {
             };
             let tile = self.tile_with(&tile, decoded)?;
             estimated += tile.estimated;
+            let locked = self.locked_cycles(record.thread)?;
+            let columns = u64::from(request.width).min(part.cycles.end - part.cycles.start);
             let [allocations, releases, syncs] = self.lane_events(request, record.thread, waiting)?;
             lanes.push(json!({
                 "thread": record.thread.0,
@@ -93,6 +101,12 @@ impl TraceMap {
                 "allocations": allocations.json(),
                 "releases": releases.json(),
                 "syncs": syncs.json(),
+                // Whatever addresses are meant: it holds it wherever it goes.
+                "locked": locked.map(|locked| json!({
+                    "cycles": locked.count(&part.cycles),
+                    "columns": columns,
+                    "counts": locked.columns(&part.cycles, columns),
+                })),
             }));
         }
         Ok(json!({"lanes": lanes, "width": request.width, "more": more, "estimated": estimated}))
@@ -132,5 +146,27 @@ impl TraceMap {
             }
         }
         Ok(events)
+    }
+
+    /// The cycles in which a thread holds a lock; `None` where calls that synchronise were not recorded. They are read once.
+    fn locked_cycles(&self, thread: ThreadId) -> Result<Option<Arc<LockedCycles>>, Refusal> {
+        if needs_synchronisation(&self.session).is_err() {
+            return Ok(None);
+        }
+        let known = |all: &HashMap<ThreadId, Arc<LockedCycles>>| all.get(&thread).cloned();
+        if let Some(locked) = known(&self.locked.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(Some(locked));
+        }
+        let filter = Filter { kinds: KindSet::SYNCS, ..Filter::default() };
+        let mut cursor = self.session.trace().shard(thread).events(&filter);
+        let mut syncs = Vec::new();
+        while let Some(batch) = cursor.next_batch()? {
+            if let Batch::Event(Event::Sync(sync)) = batch {
+                syncs.push(sync);
+            }
+        }
+        let locked = Arc::new(LockedCycles::of(syncs.into_iter()));
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner).insert(thread, locked.clone());
+        Ok(Some(locked))
     }
 }

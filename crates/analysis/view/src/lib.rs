@@ -16,6 +16,7 @@ mod findings;
 mod flame;
 mod frames;
 mod grid;
+mod held_locks;
 mod lanes;
 mod lifetimes;
 mod machine;

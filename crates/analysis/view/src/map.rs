@@ -1,11 +1,11 @@
 //! What can be viewed of a trace: its processes with their axes, its
 //! threads, what is missing, and the frames that tiles are made of.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::Metadata;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use analysis::machine::Machine;
 use analysis::{Session, coverage, threads};
@@ -19,6 +19,7 @@ use crate::axis::AddressAxis;
 use crate::blocks::{MapBlock, blocks, mapped_blocks};
 use crate::error::Error;
 use crate::frames::{MapFrames, PAGE_SHIFT};
+use crate::held_locks::LockedCycles;
 use crate::missing::{MissingStretch, missing};
 use crate::physical::machine_regions;
 use crate::times::times_of;
@@ -50,6 +51,8 @@ pub struct TraceMap {
     pub(crate) listed_files: Mutex<BTreeSet<String>>,
     /// Whether it is a machine, of which physical memory is seen.
     pub(crate) is_machine: bool,
+    /// When threads hold locks, of those that were asked for.
+    pub(crate) locked: Mutex<HashMap<ThreadId, Arc<LockedCycles>>>,
     /// Held by who replays all of the trace.
     pub(crate) replays: Mutex<()>,
     /// The file as it was opened.
@@ -125,6 +128,7 @@ impl TraceMap {
             blocks,
             is_machine: machine.is_some(),
             listed_files: Mutex::default(),
+            locked: Mutex::default(),
             replays: Mutex::default(),
             opened,
         })

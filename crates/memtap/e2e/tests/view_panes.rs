@@ -53,6 +53,26 @@ fn column(page: &mut ViewPage, pane: &str, key: &str) -> Vec<u64> {
     numbers.as_array().expect("an array").iter().map(|number| number.as_u64().expect("a number")).collect()
 }
 
+/// In how many cycles a thread holds a lock, by its calls that lock and unlock: none is taken twice.
+fn locked(events: &[Value], thread: u64) -> u64 {
+    let (mut held, mut since, mut cycles) = (0, 0, 0);
+    for event in events.iter().filter(|event| event["thread"] == thread && event["type"] == "sync") {
+        let cycle = event["cycle"].as_u64().expect("a cycle");
+        match event["kind"].as_str() {
+            Some("lock") => {
+                since = if held == 0 { cycle } else { since };
+                held += 1;
+            }
+            Some("unlock") => {
+                held -= 1;
+                cycles += if held == 0 { cycle - since } else { 0 };
+            }
+            _ => {}
+        }
+    }
+    cycles
+}
+
 #[test]
 fn lanes_have_what_each_thread_did() {
     let mut page = workers();
@@ -73,6 +93,11 @@ fn lanes_have_what_each_thread_did() {
     // Which of them begins first differs.
     synchronised[1..].sort_unstable();
     assert!(synchronised[1] >= 20 && synchronised[2] >= 40, "{synchronised:?}");
+    assert_eq!(
+        column(&mut page, "lanes", "locked"),
+        (0..3).map(|thread| locked(&events, thread)).collect::<Vec<_>>()
+    );
+    assert!(locked(&events, 1) > 0 && locked(&events, 2) > 0);
     // What is drawn has the figures of the rows, and words for who does not see it.
     let lane = page.browser.value(
         "(canvas => ({ label: canvas.getAttribute('aria-label'), role: canvas.getAttribute('role'), \
@@ -82,10 +107,17 @@ fn lanes_have_what_each_thread_did() {
     assert_eq!(lane["role"], "img");
     let label = lane["label"].as_str().expect("a label");
     assert!(
-        label.starts_with("thread 2: accesses from about cycle") && label.contains("synchronisation"),
+        label.starts_with("thread 2: accesses from about cycle")
+            && label.contains("synchronisation")
+            && label.contains("with a lock held"),
         "{label}"
     );
     assert!(lane["drawn"].as_u64() > Some(1), "{lane}");
+    let drawn = page.browser.value(
+        "[...document.querySelectorAll('#lanes canvas')].slice(0, 2).map(canvas => \
+         new Set(new Uint32Array(canvas.getContext('2d').getImageData(0, 37, canvas.width, 5).data.buffer)).size > 1)",
+    );
+    assert_eq!(drawn, json!([locked(&events, 0) > 0, true]), "when a lock is held");
     // A click shows a thread alone, everywhere.
     page.browser.click("#lanes tbody tr:nth-child(2) button");
     settle(&mut page, "lanes");

@@ -7,10 +7,10 @@ import { counted, grouped } from "./words.js";
 
 /** Columns of time. */
 const WIDTH = 800;
-const HEIGHT = 36;
+const HEIGHT = 43;
 /** Where the rows of a lane begin, and how tall they are. */
-const ROWS = { accesses: [0, 15], allocations: [17, 5], releases: [23, 5], syncs: [29, 6] };
-const SAVED = ["name", "accesses", "allocated", "released", "synchronised", "missing"];
+const ROWS = { accesses: [0, 15], allocations: [17, 5], releases: [23, 5], syncs: [29, 6], locked: [37, 5] };
+const SAVED = ["name", "accesses", "allocated", "released", "synchronised", "locked", "missing"];
 
 const sum = (counts) => counts.reduce((sum, count) => sum + count, 0);
 const events = (pairs) => sum(pairs.map(([, count]) => count));
@@ -23,7 +23,8 @@ export class LanesPane extends Counting {
       { key: "name", words: "thread", left: true, cell: (row) => this.thread(row) },
       { key: "lane", words: "over time", left: true, value: ({ first }) => first, cell: (row) => this.lane(row) },
       { key: "accesses", words: "accesses" }, { key: "allocated", words: "allocations" }, { key: "released", words: "releases" },
-      { key: "synchronised", words: "synchronisation" }, { key: "missing", words: "missing events" },
+      { key: "synchronised", words: "synchronisation" },
+      { key: "locked", words: "cycles locked" }, { key: "missing", words: "missing events" },
     ], ["name", false]);
     this.find("save").addEventListener("click", () => this.answer && this.table.save("threads.csv", SAVED));
   }
@@ -54,7 +55,7 @@ export class LanesPane extends Counting {
       const first = lane.accesses.findIndex((count) => count > 0);
       return {
         ...lane, first, gaps: missing, name: `thread ${String(lane.thread)}`, accesses: sum(lane.accesses), columns: lane.accesses,
-        allocated: events(lane.allocations), released: events(lane.releases), synchronised: events(lane.syncs), missing: sum(missing.map((gap) => gap.count)),
+        allocated: events(lane.allocations), released: events(lane.releases), synchronised: events(lane.syncs), locked: lane.locked?.cycles ?? "", held: lane.locked, missing: sum(missing.map((gap) => gap.count)),
       };
     }));
   }
@@ -84,7 +85,7 @@ export class LanesPane extends Counting {
     const last = row.columns.findLastIndex((count) => count > 0);
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", row.first < 0 ? `${row.name}: no access here`
-      : `${row.name}: accesses from about cycle ${at(row.first)} to ${at(last + 1)}, ${counted(row.allocated, "allocation")}, ${counted(row.released, "release")}, ${counted(row.synchronised, "synchronisation")}, ${counted(row.missing, "missing event")}`);
+      : `${row.name}: accesses from about cycle ${at(row.first)} to ${at(last + 1)}, ${counted(row.allocated, "allocation")}, ${counted(row.released, "release")}, ${counted(row.synchronised, "synchronisation")}, ${row.held ? `${counted(row.locked, "cycle")} with a lock held, ` : ""}${counted(row.missing, "missing event")}`);
     const context = canvas.getContext("2d");
     const { ink } = this;
     context.fillStyle = ink.plot;
@@ -106,6 +107,7 @@ export class LanesPane extends Counting {
         context.fillRect(column * scale, above, Math.max(2, scale), tall);
       }
     }
+    this.drawLocked(context, row.held, to - from);
     context.globalAlpha = 1;
     context.strokeStyle = ink.warn;
     for (const gap of row.gaps) {
@@ -124,5 +126,17 @@ export class LanesPane extends Counting {
       context.restore();
     }
     return [canvas];
+  }
+
+  /** When it holds a lock: stronger where it does for more of a column's cycles. */
+  drawLocked(context, held, cycles) {
+    if (!held) return;
+    const [above, tall] = ROWS.locked;
+    const scale = WIDTH / held.columns;
+    context.fillStyle = this.ink.accent;
+    for (const [column, count] of held.counts) {
+      context.globalAlpha = 0.3 + 0.7 * Math.min(1, count * held.columns / cycles);
+      context.fillRect(column * scale, above, Math.max(1, scale), tall);
+    }
   }
 }
