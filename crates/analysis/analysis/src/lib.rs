@@ -77,7 +77,8 @@ pub use session::{ArchivedSymbols, Session};
 pub use stale::{DoubleFree, Stale, StaleAccess};
 pub use summary::{BlockOpCount, Summary};
 pub use tally::{
-    AccessRow, By, MadeBlock, MadeObjects, PairRow, PairTally, SortKey, Tally, join_families, page_row,
+    AccessRow, By, MadeBlock, MadeObjects, PairRow, PairTally, SortKey, Tally, join_families,
+    joined_in_words, page_row,
 };
 pub use timeline::{HeapSample, TimeSample, Timeline};
 pub use unused::{Unused, UnusedRow};

@@ -20,7 +20,7 @@ struct CallNames {
 }
 
 impl CallNames {
-    /// As the blocks of a call are called in tables: `<malloc@func1+230>`.
+    /// As `report --json` calls the blocks of a call: `<malloc@func1+230>`.
     fn of(&mut self, block: &MapBlock) -> String {
         let Self { resolver, known } = self;
         let make = || {

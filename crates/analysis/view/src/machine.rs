@@ -36,7 +36,7 @@ impl TraceMap {
         let rows = of_part(self.session.trace(), &part, *by, &waiting.over);
         pending.end(*asker, &waiting);
         let rows = superseded(rows.map_err(Refusal::from), &waiting)?;
-        table_json(name, rows).map_err(Refusal::from)
+        Ok(table_json(name, rows))
     }
 
     /// The names of the function that made an access, and of the variable.

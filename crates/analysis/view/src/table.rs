@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, PoisonError};
 
-use analysis::{AccessRow, By, Count, Error, Moment, SortKey, Tally, Tool, join_families};
+use analysis::{AccessRow, By, Count, Error, Moment, SortKey, Tally, Tool, joined_in_words};
 use memref::{Access, Event, ProcessId, VirtAddr};
-use report::tables::rows::rows_json;
+use report::tables::rows::row_json;
+use report::tables::shorten::shorten;
 use serde_json::{Value, json};
 use trace_format::Filter;
 
@@ -16,6 +17,9 @@ use crate::source::file_of;
 
 /// Rows that are sent; the others are one sum.
 const MOST_ROWS: usize = 2_000;
+
+/// Longer names are shown shortened: what the page would cut off is their end, where they differ.
+const NAME_COLUMNS: usize = 64;
 
 /// What a table is asked with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,21 +67,23 @@ pub(crate) fn count_json(count: &Count) -> Value {
 }
 
 /// The rows as the page has them, the most accessed first.
-pub(crate) fn table_json(by: &str, mut rows: Vec<AccessRow>) -> Result<String, Error> {
+pub(crate) fn table_json(by: &str, mut rows: Vec<AccessRow>) -> String {
     let all = sum(&rows);
     SortKey::Accesses.sort(&mut rows);
     let more = rows.split_off(rows.len().min(MOST_ROWS));
-    let mut text = Vec::new();
-    rows_json(&rows, &mut text)?;
-    // The rows are written by those who write them for `report`.
-    Ok(format!(
-        "{{\"by\":{},\"total\":{},\"more\":{},\"more_total\":{},\"rows\":{}}}",
-        json!(by),
-        count_json(&all),
-        more.len(),
-        count_json(&sum(&more)),
-        String::from_utf8_lossy(&text),
-    ))
+    let rows: Vec<Value> = rows.iter().map(shown_row).collect();
+    let (total, more_total) = (count_json(&all), count_json(&sum(&more)));
+    json!({"by": by, "total": total, "more": more.len(), "more_total": more_total, "rows": rows}).to_string()
+}
+
+/// A row as `report` writes it, with what the page shows of a long name.
+fn shown_row(row: &AccessRow) -> Value {
+    let mut shown = row_json(row);
+    let short = shorten(&row.name, NAME_COLUMNS);
+    if short != row.name {
+        shown["short"] = json!(short);
+    }
+    shown
 }
 
 /// What was counted, unless it was cancelled, or something else was asked for meanwhile.
@@ -117,7 +123,7 @@ impl TraceMap {
             let mut listed = self.listed_files.lock().unwrap_or_else(PoisonError::into_inner);
             listed.extend(rows.iter().filter_map(|row| file_of(&row.name)).map(str::to_owned));
         }
-        table_json(by.name(), join_families(rows)).map_err(Refusal::from)
+        Ok(table_json(by.name(), joined_in_words(rows)))
     }
 
     /// The rows of a table, as long as somebody waits for them.

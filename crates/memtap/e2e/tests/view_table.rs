@@ -228,3 +228,54 @@ fn what_is_read_so_far_is_drawn_while_the_index_is_built() {
     assert!(many != none && one != none && many != one, "{drawn}");
     page.quiet();
 }
+
+/// Blocks of a type, and functions whose names differ at their ends alone.
+const PLAYERS: &str = "\
+namespace a_name_space_with_a_long_name { namespace and_one_within_it {
+struct Player { long score[8]; };
+template <class T> struct table_of_players_and_others {
+    __attribute__((noinline)) static void sum_of_scores_first(T *player) { for (int i = 0; i < 8; i++) ((volatile long *)player->score)[i]++; }
+    __attribute__((noinline)) static void sum_of_scores_second(T *player) { for (int i = 0; i < 8; i++) ((volatile long *)player->score)[i]++; }
+};
+} }
+using namespace a_name_space_with_a_long_name::and_one_within_it;
+int main() {
+    for (int i = 0; i < 3; i++) {
+        Player *player = new Player();
+        table_of_players_and_others<Player>::sum_of_scores_first(player);
+        table_of_players_and_others<Player>::sum_of_scores_second(player);
+    }
+}
+";
+
+#[test]
+fn rows_are_named_as_report_names_them_and_long_names_lose_their_middle() {
+    let mut page =
+        ViewPage::of(TestProgram::from_source("players.cpp", PLAYERS, &["-g"]).record_by("translate").trace);
+    let shown = names(&mut page);
+    let blocks = shown.iter().find(|name| name.starts_with("Player at ")).expect("they have one row");
+    assert!(blocks.ends_with("-players.cpp:11"), "{blocks}: nothing but its name");
+    // As wide as the name is, a terminal is not.
+    let printed = page.trace.ask("report", &["--by", "variable"]).out();
+    let is_that = |line: &str| line.contains("Player at ") && line.ends_with("players.cpp:11");
+    assert_eq!(printed.lines().filter(|line| is_that(line)).count(), 1, "{printed}");
+    page.choose("#by", "function");
+    page.settle();
+    let called = page.browser.value(
+        "[...document.querySelectorAll('#pane tbody th span[title]')].map(({ innerText, title }) => [innerText, title]) \
+         .filter(([, title]) => title.includes('sum_of_scores')).sort(([, a], [, b]) => (a < b ? -1 : 1))",
+    );
+    let called: Vec<[&str; 2]> = called
+        .as_array()
+        .expect("an array")
+        .iter()
+        .map(|pair| [0, 1].map(|at| pair[at].as_str().expect("a text")))
+        .collect();
+    let [[first, whole], [second, _]] = called.as_slice() else { panic!("two functions: {called:?}") };
+    for (name, end) in [(first, "_first(\u{2026})"), (second, "_second(\u{2026})")] {
+        let is_short = name.chars().count() <= 64 && name.contains("\u{2026}");
+        assert!(is_short && name.starts_with("a_name_space") && name.ends_with(end), "{name}");
+    }
+    assert!(whole.starts_with("a_name_space_with_a_long_name::and_one_within_it::table_of"), "{whole}");
+    page.quiet();
+}

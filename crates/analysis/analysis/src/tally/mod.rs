@@ -37,7 +37,7 @@ pub(crate) use locals::{AccessedLocal, Locals};
 pub use made::{MadeBlock, MadeObjects};
 pub(crate) use numbering::Numbering;
 pub use pairs::{PairRow, PairTally};
-pub use row::{AccessRow, By, SortKey, join_families};
+pub use row::{AccessRow, By, SortKey, join_families, joined_in_words};
 
 /// Counts by number.
 #[derive(Debug)]

@@ -148,6 +148,11 @@ impl SortKey {
     }
 }
 
+/// The rows that people see of a table: heap blocks by their types and lines, the blocks of a call and the elements of an array as one.
+pub fn joined_in_words(rows: Vec<AccessRow>) -> Vec<AccessRow> {
+    join_families(rows.into_iter().map(AccessRow::in_words).collect())
+}
+
 /// Joins the blocks of each call in each state to one row, if there are several, and the elements of an array. Other rows stay
 /// as they are.
 pub fn join_families(rows: Vec<AccessRow>) -> Vec<AccessRow> {

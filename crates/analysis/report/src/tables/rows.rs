@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use analysis::layout::TypeConflict;
-use analysis::{AccessRow, By, Count, Owner, SortKey, join_families};
+use analysis::{AccessRow, By, Count, Owner, SortKey, joined_in_words};
 use serde_json::{Value, json};
 
 use super::appearance::{Look, Tone};
@@ -34,7 +34,8 @@ pub fn rows_json(rows: &[AccessRow], out: &mut dyn Write) -> io::Result<()> {
     write_json(&rows.iter().map(row_json).collect(), out)
 }
 
-pub(super) fn row_json(row: &AccessRow) -> Value {
+/// A row as an element of it.
+pub fn row_json(row: &AccessRow) -> Value {
     let mut object = json!({
         "name": row.name,
         "region": row.region,
@@ -201,7 +202,7 @@ impl SummedRows {
 /// Divides rows into what is shown and what is summed up.
 pub(super) fn split(mut rows: Vec<AccessRow>, shown: &Shown) -> Split {
     if !shown.all {
-        rows = join_families(rows.into_iter().map(AccessRow::in_words).collect());
+        rows = joined_in_words(rows);
     }
     shown.sort.sort(&mut rows);
     let mut others: Vec<(Owner, Vec<AccessRow>)> = Vec::new();

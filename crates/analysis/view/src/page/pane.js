@@ -13,6 +13,18 @@ const SAVED = ["name", "region", "loads", "stores", "modifies", "bytes", "size",
 
 const accesses = (count) => count.loads + count.stores + count.modifies;
 
+/** Whether the name of a block ends with the line that allocated it. */
+const isCalledByLine = ({ name, line }) => line && name.endsWith(` at ${line.slice(line.lastIndexOf("/") + 1)}`);
+
+/** The name of a row: of a long one what the server made of it, and all of it where the mouse is. */
+function named({ name, short, line }) {
+  if (!short && !line) return name;
+  const span = document.createElement("span");
+  span.textContent = short ?? name;
+  span.title = [name, line].filter(Boolean).join("\n");
+  return span;
+}
+
 export class TablePane extends Counting {
   /** In an element; `fetchAnswer(path, signal)` asks the server. */
   constructor(element, fetchAnswer) {
@@ -73,8 +85,8 @@ export class TablePane extends Counting {
   name(row) {
     if (row.folded) return [row.name, " ", this.unfoldButton(row)];
     const isLine = this.answer.by === "line" && /:\d+$/.test(row.name);
-    const where = (row.line || row.module) && row.line !== row.name ? [faint(row.line ?? row.module)] : [];
-    return [isLine ? this.lineButton(row.name) : row.name, ...where];
+    const where = (row.line || row.module) && row.line !== row.name && !isCalledByLine(row) ? [faint(row.line ?? row.module)] : [];
+    return [isLine ? this.lineButton(row.name) : named(row), ...where];
   }
 
   /** Shows the rows that one stands for. */
