@@ -14,7 +14,7 @@ const SVG: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The files; the first one is the page itself.
-pub(crate) const FILES: [PageFile; 23] = [
+pub(crate) const FILES: [PageFile; 24] = [
     PageFile { name: "", content_type: HTML, text: include_str!("page/index.html") },
     PageFile { name: "icon.svg", content_type: SVG, text: include_str!("page/icon.svg") },
     PageFile { name: "view.css", content_type: CSS, text: include_str!("page/view.css") },
@@ -27,6 +27,7 @@ pub(crate) const FILES: [PageFile; 23] = [
     PageFile { name: "counting.js", content_type: SCRIPT, text: include_str!("page/counting.js") },
     PageFile { name: "findings.js", content_type: SCRIPT, text: include_str!("page/findings.js") },
     PageFile { name: "flame.js", content_type: SCRIPT, text: include_str!("page/flame.js") },
+    PageFile { name: "labels.js", content_type: SCRIPT, text: include_str!("page/labels.js") },
     PageFile { name: "lanes.js", content_type: SCRIPT, text: include_str!("page/lanes.js") },
     PageFile { name: "lifetimes.js", content_type: SCRIPT, text: include_str!("page/lifetimes.js") },
     PageFile { name: "map.js", content_type: SCRIPT, text: include_str!("page/map.js") },

@@ -3,6 +3,7 @@
 
 import { AddressAxis, Clock, hexadecimal, ticks } from "./axis.js";
 import { ramp, rounded, step } from "./colors.js";
+import { drawLabels, groupsOf, widthOf } from "./labels.js";
 import { bytes, counted, grouped, seconds, short } from "./words.js";
 
 /** Room for labels at the left: as much as they need, up to a part of the width. */
@@ -27,21 +28,7 @@ const FEWEST_PIXELS = 5;
 const FEWEST_CYCLES = 16;
 const FEWEST_BYTES = 16;
 
-const LABEL = "12px system-ui, sans-serif";
-
-/** The name of a run of addresses, and what kind of memory it is where the name does not say so. */
-const labelOf = ({ name, kind }) => (kind && name !== `[${kind}]` ? [name, kind] : [name]);
-
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
-
-/** A text that fits into a width: what is too much is left out of its middle. */
-function shortened(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
-  let kept = text.length - 1;
-  const cut = () => `${text.slice(0, Math.floor(kept / 2))}\u2026${text.slice(text.length - Math.ceil(kept / 2))}`;
-  while (kept > 2 && context.measureText(cut()).width > width) kept -= 1;
-  return cut();
-}
 
 /** A grid of counts and where it is. */
 class Tile {
@@ -194,9 +181,8 @@ export class MemoryMap extends EventTarget {
   layOut() {
     const { clientWidth, clientHeight } = this.canvas;
     const context = this.canvas.getContext("2d", IN_MEMORY);
-    context.font = LABEL;
-    const widths = (this.axis?.runs ?? []).map((run) => context.measureText(labelOf(run).join(" ")).width);
-    const left = Math.ceil(clamp(widths.reduce((most, width) => Math.max(most, width), 0) + 12, FEWEST_LEFT, Math.max(FEWEST_LEFT, MOST_LEFT * clientWidth)));
+    const wanted = widthOf(context, groupsOf(this.axis?.runs ?? [], this.program));
+    const left = Math.ceil(clamp(wanted + 12, FEWEST_LEFT, Math.max(FEWEST_LEFT, MOST_LEFT * clientWidth)));
     this.plot = {
       x: left, y: TOP,
       width: Math.max(1, clientWidth - left - RIGHT),
@@ -426,7 +412,7 @@ export class MemoryMap extends EventTarget {
     this.drawSelection(context);
     this.drawAccess(context);
     context.restore();
-    this.drawLabels(context);
+    this.labels = drawLabels(context, this);
     this.drawTime(context);
     context.strokeStyle = ink.line;
     context.lineWidth = 1;
@@ -529,6 +515,11 @@ export class MemoryMap extends EventTarget {
     return { from, to, low, high, top: this.axis.place(low), bottom: this.axis.place(high) };
   }
 
+  /** The name of the program's file. */
+  get program() {
+    return this.process?.exe?.split("/").pop();
+  }
+
   /** The runs that are seen. */
   * shownRuns() {
     const { runs } = this.axis;
@@ -551,41 +542,6 @@ export class MemoryMap extends EventTarget {
       context.lineTo(plot.x + plot.width, y);
     }
     context.stroke();
-  }
-
-  drawLabels(context) {
-    const { plot, ink } = this;
-    context.save();
-    context.beginPath();
-    context.rect(0, 0, plot.x - 6, plot.y + plot.height + 2);
-    context.clip();
-    context.textBaseline = "top";
-    let free = -20;
-    for (const run of this.shownRuns()) {
-      const top = Math.max(plot.y, this.y(run.at)), bottom = Math.min(plot.y + plot.height, this.y(run.at + run.units));
-      const y = Math.max(top, free);
-      if (y > bottom - 4 && bottom - top < 11 && y > top + 1) continue;
-      if (y > plot.y + plot.height - 10) break;
-      context.fillStyle = ink.text;
-      context.font = LABEL;
-      const [name, kind] = labelOf(run);
-      // A long name is cut in the middle; what it ends with tells more than what kind of memory it is.
-      const cut = shortened(context, name, plot.x - 10);
-      context.fillText(cut, 2, y);
-      const width = context.measureText(`${cut} `).width;
-      if (kind && width + context.measureText(kind).width < plot.x - 8) {
-        context.fillStyle = ink.faint;
-        context.fillText(kind, 2 + width, y);
-      }
-      free = y + 14;
-      if (bottom - free > 14) {
-        context.fillStyle = ink.faint;
-        context.font = "11px ui-monospace, monospace";
-        context.fillText(hexadecimal(this.axis.address(Math.max(run.at, this.place(top)))), 2, free);
-        free += 13;
-      }
-    }
-    context.restore();
   }
 
   drawTime(context) {
