@@ -1,6 +1,7 @@
 //! Features of the translating tracer alone: kinds of memory can be selected, and it counts its own work.
 
 use e2e::{TestProgram, record};
+use serde_json::Value;
 
 /// Regions of a recording by kind, as the report names them.
 fn kinds(options: &[&str]) -> Vec<String> {
@@ -29,6 +30,20 @@ fn kinds_of_memory_are_chosen() {
     }
     assert_eq!(kinds(&["--regions", "stack"]), ["[stack]"]);
     assert_eq!(kinds(&["--regions", "data,bss"]), ["[bss]", "[data]"]);
+}
+
+/// It was taken for memory of the tracer, which has no accesses.
+#[test]
+fn data_of_the_loader_is_the_loaders() {
+    let trace = TestProgram::named("statics.c").record_by("translate").trace;
+    let printed = trace.ask("report", &["--by", "region", "--json"]).out();
+    let rows: Value = printed.parse().expect("JSON");
+    let rows = rows.as_array().expect("an array");
+    let of_loader = |row: &&Value| row["owner"] == "linker" && row["region"] == "data";
+    let data = rows.iter().find(of_loader).expect("the loader accesses its data");
+    assert!(data["module"].as_str().is_some_and(|module| module.starts_with("ld-linux")), "{data}");
+    assert!(data["loads"].as_u64() > Some(0), "{data}");
+    assert!(rows.iter().all(|row| row["region"] != "tracer"), "{rows:?}");
 }
 
 #[test]

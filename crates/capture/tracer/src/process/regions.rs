@@ -19,7 +19,7 @@ const POOL_NAME: &[u8] = b"/memfd:memtap";
 #[derive(Clone, Copy, Default)]
 struct ModuleData {
     base: u64,
-    /// Whether it is the loader or the tracer, which are left alone.
+    /// Whether it is the tracer, or the loader whose code is not translated: they are left alone.
     own: bool,
     /// Initialised data, after what becomes read-only.
     data: ModuleSpan,
@@ -147,9 +147,9 @@ impl Scan<'_> {
         }
         let file = mapping.name.rsplit(|&byte| byte == b'/').next().unwrap_or(&[]);
         let settings = PROCESS.settings();
-        let own = file.starts_with(b"ld-linux")
-            || file.starts_with(b"ld-2")
-            || file.starts_with(b"ld.so")
+        let is_loader =
+            file.starts_with(b"ld-linux") || file.starts_with(b"ld-2") || file.starts_with(b"ld.so");
+        let own = is_loader && !settings.translate
             || Some(mapping.name) == settings.library.get(..settings.library_len);
         if let Some(place) = self.modules.get_mut(self.module_count) {
             // SAFETY: the first page of a file that the loader mapped.
