@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use analysis::Owner;
+use memref::RegionKind;
 use report::heatmap::MapRegion;
 
 /// Pages that nobody accessed are drawn, too, where they are this few between others of the same region.
@@ -27,6 +29,8 @@ pub(crate) struct AxisRun {
     pub(crate) name: String,
     /// The region's kind.
     pub(crate) kind: String,
+    /// Whether it is memtap's own.
+    pub(crate) is_memtaps: bool,
 }
 
 /// The axis of one process.
@@ -66,6 +70,16 @@ fn name_of(region: Option<&MapRegion>) -> (String, String) {
     (if name.is_empty() { format!("[{kind}]") } else { name.to_owned() }, kind)
 }
 
+/// Whether memory is memtap's own: its library, which the loader reads, and what it maps.
+fn is_memtaps(region: &MapRegion) -> bool {
+    match Owner::of_module(region.name.rsplit('/').next().unwrap_or_default()) {
+        Owner::Memtap => true,
+        // Older traces call the loader's data so.
+        Owner::Linker => false,
+        _ => region.kind == RegionKind::Tracer,
+    }
+}
+
 impl AddressAxis {
     /// Of a process whose accesses are in these ranges, which are sorted and disjoint and begin and end at pages.
     pub(crate) fn new(touched: &[Range<u64>], regions: &[MapRegion]) -> Self {
@@ -95,7 +109,16 @@ impl AddressAxis {
                     None => {
                         let region = stretches.get(this).map(|stretch| stretch.region);
                         let (name, kind) = name_of(region);
-                        runs.push(AxisRun { start, len: end - start, at: 0, units: 0, name, kind });
+                        let is_memtaps = region.is_some_and(is_memtaps);
+                        runs.push(AxisRun {
+                            start,
+                            len: end - start,
+                            at: 0,
+                            units: 0,
+                            name,
+                            kind,
+                            is_memtaps,
+                        });
                     }
                 }
                 last_stretch = this;
@@ -115,6 +138,19 @@ impl AddressAxis {
             units = units.saturating_add(run.units);
         }
         Self { runs, units }
+    }
+
+    /// The same without the memory of memtap itself; `None` where that changes nothing, or nothing would be left.
+    pub(crate) fn without_tracer(&self) -> Option<Self> {
+        let runs: Vec<AxisRun> = self.runs.iter().filter(|run| !run.is_memtaps).cloned().collect();
+        (!runs.is_empty() && runs.len() < self.runs.len()).then(|| Self::placed(runs))
+    }
+
+    /// Whether an address is in a run.
+    pub(crate) fn has(&self, addr: u64) -> bool {
+        let number = self.runs.partition_point(|run| run.start <= addr);
+        let run = number.checked_sub(1).and_then(|number| self.runs.get(number));
+        run.is_some_and(|run| addr - run.start < run.len)
     }
 
     /// The place of an address; of one in between that of the next run.
@@ -177,6 +213,32 @@ mod tests {
         assert_eq!(axis.units, 0xa000);
         let places = [0, 0x40_1004, 0x50_0000, 0x7000_0001, u64::MAX].map(|addr| axis.place(addr));
         assert_eq!(places, [0, 4, 0x2000, 0x2001, 0xa000]);
+    }
+
+    #[test]
+    fn memory_of_the_tracer_has_no_place_where_it_is_left_out() {
+        let regions = [
+            region(0x1000, 0x1000, RegionKind::Data, "a"),
+            region(0x5000, 0x1000, RegionKind::Tracer, "[memtap]"),
+            region(0x6000, 0x1000, RegionKind::Rodata, "/usr/lib/memtap/libmemtap_tracer.so"),
+            region(0x7000, 0x1000, RegionKind::Tracer, "/lib64/ld-linux-x86-64.so.2"),
+            region(0x9000, 0x1000, RegionKind::Stack, ""),
+        ];
+        let touched = [0x1000..0x2000, 0x5000..0x8000, 0x9000..0xa000];
+        let whole = AddressAxis::new(&touched, &regions);
+        let axis = whole.without_tracer().expect("there is something else");
+        let shown: Vec<_> = axis.runs.iter().map(|run| (run.name.as_str(), run.at)).collect();
+        assert_eq!(
+            (shown, axis.units),
+            (vec![("a", 0), ("ld-linux-x86-64.so.2", 0x1000), ("[stack]", 0x2000)], 0x3000)
+        );
+        assert_eq!(
+            [0xfff, 0x1000, 0x1fff, 0x2000, 0x5000].map(|addr| axis.has(addr)),
+            [false, true, true, false, false]
+        );
+        assert!(whole.has(0x5000) && axis.without_tracer().is_none());
+        let alone = AddressAxis::new(std::slice::from_ref(&(0x5000..0x7000)), &regions);
+        assert!(alone.without_tracer().is_none(), "a map of nothing shows nothing");
     }
 
     #[test]

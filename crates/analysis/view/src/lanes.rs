@@ -88,6 +88,7 @@ impl TraceMap {
                 width: request.width,
                 height: 1,
                 what: request.what,
+                hides_tracer: false,
             };
             let tile = self.tile_with(&tile, decoded)?;
             estimated += tile.estimated;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use symbols::Resolver;
 use trace_format::{BuildStep, PageIndex};
 
-use crate::axis::AddressAxis;
+use crate::axis::{AddressAxis, AxisRun};
 use crate::blocks::{MapBlock, blocks, mapped_blocks};
 use crate::error::Error;
 use crate::frames::{MapFrames, PAGE_SHIFT};
@@ -28,6 +28,8 @@ use crate::times::times_of;
 #[derive(Debug)]
 pub(crate) struct MappedProcess {
     pub(crate) axis: AddressAxis,
+    /// That without memtap's own memory, where it has some.
+    pub(crate) own_axis: Option<AddressAxis>,
     /// From the first to the last access of a thread of it.
     pub(crate) cycles: Range<u64>,
     /// Loads, stores, modifies.
@@ -163,22 +165,6 @@ impl TraceMap {
             .processes
             .iter()
             .map(|(id, process)| {
-                let runs: Vec<Value> = process
-                    .axis
-                    .runs
-                    .iter()
-                    .map(|run| {
-                        json!({
-                            "start": format!("{:#x}", run.start),
-                            "bytes": run.len,
-                            "at": run.at,
-                            "units": run.units,
-                            "name": run.name,
-                            // What is physical is of no kind that a program has.
-                            "kind": (!self.is_machine).then_some(&run.kind),
-                        })
-                    })
-                    .collect();
                 let [loads, stores, modifies] = process.counts;
                 json!({
                     "process": id.0,
@@ -191,7 +177,11 @@ impl TraceMap {
                     "stores": stores,
                     "modifies": modifies,
                     "units": process.axis.units,
-                    "runs": runs,
+                    "runs": self.runs_json(&process.axis),
+                    // Without memtap's own memory, where it has some.
+                    "own_axis": process.own_axis.as_ref().map(
+                        |axis| json!({"units": axis.units, "runs": self.runs_json(axis)})
+                    ),
                 })
             })
             .collect();
@@ -224,6 +214,30 @@ impl TraceMap {
             "threads": threads,
             "missing": self.missing.iter().map(MissingStretch::json).collect::<Vec<_>>(),
         })
+    }
+}
+
+impl TraceMap {
+    fn runs_json(&self, axis: &AddressAxis) -> Vec<Value> {
+        let run = |run: &AxisRun| {
+            json!({
+                "start": format!("{:#x}", run.start),
+                "bytes": run.len,
+                "at": run.at,
+                "units": run.units,
+                "name": run.name,
+                // What is physical is of no kind that a program has.
+                "kind": (!self.is_machine).then_some(&run.kind),
+            })
+        };
+        axis.runs.iter().map(run).collect()
+    }
+}
+
+impl MappedProcess {
+    /// The axis of a picture.
+    pub(crate) fn axis_of(&self, hides_tracer: bool) -> &AddressAxis {
+        self.own_axis.as_ref().filter(|_| hides_tracer).unwrap_or(&self.axis)
     }
 }
 
@@ -283,7 +297,8 @@ fn processes(
             }
         }
         if !axis.runs.is_empty() && first < end {
-            all.insert(process, MappedProcess { axis, cycles: first..end, counts });
+            let own_axis = axis.without_tracer();
+            all.insert(process, MappedProcess { axis, own_axis, cycles: first..end, counts });
         }
     }
     Ok(all)

@@ -347,10 +347,15 @@ impl<'a> Parameters<'a> {
             )));
         }
         let what = self.kinds()?;
+        let hides_tracer = match self.take("tracer") {
+            None | Some("shown") => false,
+            Some("hidden") => true,
+            Some(_) => return Err(Refusal::wrong("tracer: shown or hidden")),
+        };
         self.finish()?;
         // Both are at most 4,096.
         let (width, height) = (width as u32, height as u32);
-        Ok(TileRequest { process, thread, cycles, addresses, width, height, what })
+        Ok(TileRequest { process, thread, cycles, addresses, width, height, what, hides_tracer })
     }
 }
 

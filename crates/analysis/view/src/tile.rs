@@ -13,10 +13,11 @@ use analysis::threads;
 use memref::{ProcessId, ThreadId};
 use serde_json::{Value, json};
 
+use crate::axis::AddressAxis;
 use crate::error::Refusal;
 use crate::frames::{MapCell, MapFrame, PAGE_SHIFT, SLICES, kind_number};
 use crate::grid::CountGrid;
-use crate::map::{MappedProcess, TraceMap};
+use crate::map::TraceMap;
 
 /// Frames that are decoded for one tile at most.
 pub(crate) const MOST_DECODED: usize = 8;
@@ -62,6 +63,8 @@ pub(crate) struct TileRequest {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) what: CountedKinds,
+    /// Whether memtap's own memory has no place in it.
+    pub(crate) hides_tracer: bool,
 }
 
 /// A tile.
@@ -123,7 +126,8 @@ impl TraceMap {
         let Some(process) = process else {
             return Err(Refusal::wrong("process: no process has that number"));
         };
-        let places = process.axis.place(request.addresses.start)..process.axis.place(request.addresses.end);
+        let axis = process.axis_of(request.hides_tracer);
+        let places = axis.place(request.addresses.start)..axis.place(request.addresses.end);
         if places.is_empty() {
             return Err(Refusal::wrong("low, high: nothing was accessed between these addresses"));
         }
@@ -137,7 +141,7 @@ impl TraceMap {
         under.sort_by_key(|frame| !first(frame));
         let decoded = under.iter().take(most_decoded).take_while(|frame| first(frame)).count();
         let rest = under.split_off(decoded);
-        self.decode(request, process, &under, &mut grid)?;
+        self.decode(request, axis, &under, &mut grid)?;
         let mut wanted = Vec::new();
         let (mut spread, mut estimated) = (0, 0);
         for under in &rest {
@@ -146,14 +150,14 @@ impl TraceMap {
             match under.frame.slices().filter(|_| under.coarse) {
                 Some(cells) => {
                     spread += usize::from(columns > SLICES || grid.row_places() < 1 << PAGE_SHIFT);
-                    draw(request, process, under.frame, cells, PAGE_SHIFT, &mut grid);
+                    draw(request, axis, under.frame, cells, PAGE_SHIFT, &mut grid);
                 }
                 None => {
                     spread += usize::from(under.coarse);
                     if columns > 1 {
                         wanted.push(under.number);
                     }
-                    draw(request, process, under.frame, &under.frame.cells, under.frame.shift, &mut grid);
+                    draw(request, axis, under.frame, &under.frame.cells, under.frame.shift, &mut grid);
                 }
             }
         }
@@ -195,7 +199,7 @@ impl TraceMap {
     fn decode(
         &self,
         request: &TileRequest,
-        process: &MappedProcess,
+        axis: &AddressAxis,
         frames: &[FrameUnder<'_>],
         grid: &mut CountGrid,
     ) -> Result<(), Refusal> {
@@ -210,7 +214,7 @@ impl TraceMap {
                     let mut own = empty.clone();
                     let mut failed = None;
                     while let Some(under) = frames.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Err(error) = self.count(request, process, under.frame, &mut own) {
+                        if let Err(error) = self.count(request, axis, under.frame, &mut own) {
                             failed = Some(error);
                         }
                     }
@@ -229,7 +233,7 @@ impl TraceMap {
     fn count(
         &self,
         request: &TileRequest,
-        process: &MappedProcess,
+        axis: &AddressAxis,
         frame: &MapFrame,
         grid: &mut CountGrid,
     ) -> Result<(), analysis::Error> {
@@ -240,8 +244,9 @@ impl TraceMap {
                 if request.cycles.contains(&access.cycle)
                     && request.addresses.contains(&access.addr.0)
                     && kind_number(access).is_some_and(|kind| mask[kind] > 0)
+                    && (!request.hides_tracer || axis.has(access.addr.0))
                 {
-                    grid.add(access.cycle, process.axis.place(access.addr.0));
+                    grid.add(access.cycle, axis.place(access.addr.0));
                 }
             }
         }
@@ -252,7 +257,7 @@ impl TraceMap {
 /// Draws a frame from cells.
 fn draw(
     request: &TileRequest,
-    process: &MappedProcess,
+    axis: &AddressAxis,
     frame: &MapFrame,
     cells: &[MapCell],
     shift: u8,
@@ -265,7 +270,7 @@ fn draw(
         if bytes.end <= request.addresses.start || bytes.start >= request.addresses.end {
             continue;
         }
-        let places = process.axis.place(bytes.start)..process.axis.place(bytes.end);
+        let places = axis.place(bytes.start)..axis.place(bytes.end);
         let cycles = if in_slices { frame.slice_cycles(cell.slice) } else { frame.cycles.clone() };
         grid.spread(request.what.of(cell), &cycles, &places);
     }

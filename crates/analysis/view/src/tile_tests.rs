@@ -48,6 +48,7 @@ fn whole(map: &TraceMap) -> TileRequest {
         width: 100,
         height: 50,
         what: CountedKinds::All,
+        hides_tracer: false,
     }
 }
 
@@ -101,7 +102,7 @@ fn parts_add_up_to_the_whole_before_and_after_frames_are_counted_again() {
         coarse.height,
     );
     for frame in &map.frames.frames {
-        map.count(&coarse, &map.processes[&ProcessId(0)], frame, &mut exact).unwrap();
+        map.count(&coarse, &map.processes[&ProcessId(0)].axis, frame, &mut exact).unwrap();
     }
     assert_eq!(sum(&tile), exact.counts.iter().map(|&count| u64::from(count)).sum::<u64>());
 }

@@ -1,4 +1,4 @@
-//! What stands beside the map of `memtap view`, in a browser.
+//! What stands beside the map of `memtap view`, and which memory it shows, in a browser.
 
 use e2e::{TestProgram, ViewPage};
 use serde_json::{Value, json};
@@ -67,5 +67,38 @@ fn neighbours_of_one_name_have_one_label() {
     );
     let names: Vec<String> = labels(&mut page).into_iter().map(|(name, _)| name).collect();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    page.quiet();
+}
+
+#[test]
+fn memory_of_memtap_is_hidden_until_it_is_asked_for() {
+    let mut page = streams();
+    let all = page.trace.number("accesses");
+    let sum = |page: &mut ViewPage| page.browser.value("memtapView.map.tile.facts.sum").as_u64();
+    let kinds = "memtapView.map.axis.runs.filter(run => run.name.startsWith('libmemtap_')).length";
+    let whole = page.table();
+    assert_eq!(page.browser.value(kinds), 0);
+    let hidden = sum(&mut page).expect("a number");
+    assert_eq!(page.table()[..3].iter().sum::<u64>(), all, "the table has all of it");
+    page.browser.click("#tracer");
+    page.settle();
+    assert!(page.browser.value(kinds).as_u64() > Some(0));
+    assert_eq!(sum(&mut page), Some(all));
+    assert!(hidden < all, "{hidden}");
+    assert_eq!(page.table(), whole);
+    page.browser.wait("location.hash.includes('tracer=shown')");
+    page.browser.reload();
+    page.settle();
+    assert_eq!(page.browser.value("document.querySelector('#tracer').checked"), true);
+    assert_eq!(sum(&mut page), Some(all));
+    // What is selected stays where it is.
+    let (from, to) = (page.point(0.2, 0.1), page.point(0.7, 0.4));
+    page.browser.drag(from, to, true);
+    page.settle();
+    let selected = page.selection();
+    page.browser.click("#tracer");
+    page.settle();
+    assert_eq!((page.selection(), page.browser.value(kinds)), (selected, json!(0)));
+    page.browser.wait("!location.hash.includes('tracer')");
     page.quiet();
 }

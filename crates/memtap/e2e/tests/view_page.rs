@@ -27,6 +27,9 @@ fn the_table_of_the_whole_run_is_that_of_report() {
 #[test]
 fn what_is_drawn_adds_up_to_stat_at_every_zoom_level() {
     let mut page = heap();
+    // With memtap's library, which the loader reads.
+    page.browser.click("#tracer");
+    page.settle();
     let all = page.trace.number("accesses");
     for (across, down) in [(1u32, 1u32), (2, 1), (1, 3), (4, 4)] {
         let mut sum = 0;

@@ -85,6 +85,9 @@ fn what_changed_is_what_diff_says() {
 fn each_run_has_its_map_and_the_panes_follow_the_active_one() {
     let (mut page, after) = two_runs(builds());
     compared(&mut page);
+    // With memtap's library, which the loader reads.
+    page.browser.click("#tracer");
+    compared(&mut page);
     let sums = page.browser.value("memtapView.runs.map(run => run.map.tile.facts.sum)");
     let all = [page.trace.number("accesses"), after.trace.number("accesses")];
     assert_eq!(sums, json!(all));

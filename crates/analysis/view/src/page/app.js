@@ -29,7 +29,7 @@ const askedOfRun = (path, signal) => asked(active.number > 0 ? `${path}&run=${ac
 
 const runs = [];
 let active;
-const chosen = { what: "all", by: "variable", compareBy: "variable", scale: "log" };
+const chosen = { what: "all", by: "variable", compareBy: "variable", scale: "log", tracer: "hidden" };
 const pane = new TablePane(element("pane"), asked);
 const findings = new FindingsPane(element("findings"), asked);
 const flame = new FlamePane(element("flame"), asked);
@@ -55,6 +55,7 @@ function remember() {
   if (chosen.by !== "variable") words.push(`by=${chosen.by}`);
   if (chosen.compareBy !== "variable") words.push(`compare-by=${chosen.compareBy}`);
   if (chosen.scale !== "log") words.push(`scale=${chosen.scale}`);
+  if (chosen.tracer !== "hidden") words.push(`tracer=${chosen.tracer}`);
   if (active.number > 0) words.push("active=after");
   const open = Object.keys(folded).filter((name) => folded[name].element.open);
   if (open.length > 0) words.push(`open=${open.join(",")}`);
@@ -77,6 +78,7 @@ function restore() {
   element("by").value = chosen.by = known(element("by"), "by");
   element("compare-by").value = chosen.compareBy = known(element("compare-by"), "compare-by");
   scaleBy(given.get("scale") === "linear" ? "linear" : "log");
+  showTracer(given.get("tracer") === "shown");
   const open = (given.get("open") ?? "").split(",");
   for (const name of Object.keys(folded)) folded[name].element.open = open.includes(name);
   walk.forget();
@@ -114,6 +116,7 @@ function fill() {
   const words = (text) => (text.length > 60 ? `${text.slice(0, 59)}\u2026` : text);
   const { processes } = active.trace;
   element("processes").hidden = processes.length < 2;
+  element("tracers").hidden = !runs.some((run) => run.hasTracer);
   options(element("process"), processes.map((process) => {
     const called = process.args || process.exe || "";
     return [process.process, words(`${process.process}: ${called} (${counted(accesses(process), "access", "accesses")})`)];
@@ -170,6 +173,13 @@ function scaleBy(scale) {
     run.map.scaleBy(scale === "linear");
     run.find("scaling").value = scale;
   }
+}
+
+/** All maps show memtap's own memory, or none does. */
+function showTracer(shows) {
+  chosen.tracer = shows ? "shown" : "hidden";
+  element("tracer").checked = shows;
+  for (const run of runs) run.hideTracer(!shows);
 }
 
 /** A run and what is heard of it. */
@@ -255,6 +265,11 @@ for (const radio of document.querySelectorAll("input[name=what]")) {
     rememberSoon();
   });
 }
+element("tracer").addEventListener("change", ({ target }) => {
+  showTracer(target.checked);
+  tabulate();
+  rememberSoon();
+});
 const showSelected = () => active.map.selection && active.map.move(active.map.selection);
 element("in").addEventListener("click", () => active.map.zoom(0.5, 0.5));
 element("out").addEventListener("click", () => active.map.zoom(2, 2));
@@ -290,7 +305,7 @@ addEventListener("keydown", (event) => {
     active.map.canvas.focus();
     return;
   }
-  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "radio") return;
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && !["radio", "checkbox"].includes(event.target.type)) return;
   const arrow = event.key.startsWith("Arrow");
   // A choice moves by arrows itself.
   if (arrow && !event.target.classList.contains("map")) return;

@@ -2,9 +2,9 @@
 // Places on it are numbers; addresses have 64 bits and are BigInt.
 
 export class AddressAxis {
-  constructor(process) {
-    this.units = process.units;
-    this.runs = process.runs.map((run) => ({ ...run, start: BigInt(run.start), scale: run.units / run.bytes }));
+  constructor({ units, runs }) {
+    this.units = units;
+    this.runs = runs.map((run) => ({ ...run, start: BigInt(run.start), scale: run.units / run.bytes }));
   }
 
   /** The number of the run that a place is in. */
@@ -49,6 +49,12 @@ export class AddressAxis {
     const run = this.runs[low];
     const offset = address - run.start;
     return run.at + (offset > BigInt(run.bytes) ? run.bytes : Number(offset)) * run.scale;
+  }
+
+  /** Whether an address is in a run. */
+  has(address) {
+    const run = this.runs.findLast(({ start }) => start <= address);
+    return run !== undefined && address - run.start < BigInt(run.bytes);
   }
 
   /** Bytes between two places. */

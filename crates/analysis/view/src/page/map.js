@@ -114,12 +114,12 @@ export class MemoryMap extends EventTarget {
   }
 
   /** Shows a process of the trace: all of it, or a window. */
-  show({ process, thread, threads, what, missing, times, window }) {
-    const same = this.process === process && this.thread === thread && this.what === what;
-    Object.assign(this, { process, thread, threads, what, missing });
-    this.axis = new AddressAxis(process);
+  show({ process, thread, threads, what, missing, times, hidesTracer, window }) {
+    const same = this.process === process && this.thread === thread && this.what === what && this.hidesTracer === hidesTracer;
+    Object.assign(this, { process, thread, threads, what, missing, hidesTracer });
+    this.axis = new AddressAxis(hidesTracer ? process.own_axis ?? process : process);
     this.clock = times?.length > 1 ? new Clock(times) : null;
-    this.bounds = { from: process.from, to: process.to, top: 0, bottom: process.units };
+    this.bounds = { from: process.from, to: process.to, top: 0, bottom: this.axis.units };
     if (!same) this.tile = this.whole = this.singles = null;
     if (!same) this.blocks = [];
     this.selection = this.selection && process === this.selectedIn ? this.selection : null;
@@ -248,6 +248,7 @@ export class MemoryMap extends EventTarget {
       low: hexadecimal(low), high: hexadecimal(high), width, height, what: this.what,
     });
     if (this.thread !== null) parameters.set("thread", this.thread);
+    if (this.hidesTracer) parameters.set("tracer", "hidden");
     try {
       const tile = new Tile(await this.fetchTile(parameters, asking.signal), exact, width, height);
       if (asking !== this.asking) return;
@@ -275,12 +276,12 @@ export class MemoryMap extends EventTarget {
 
   /** Asks for the accesses of a tile, one by one. */
   async single(parameters, tile, signal) {
-    for (const key of ["width", "height"]) parameters.delete(key);
+    for (const key of ["width", "height", "tracer"]) parameters.delete(key);
     try {
       const { accesses } = await this.fetchSingles(parameters, signal);
       if (tile !== this.tile) return;
       const { axis } = this;
-      this.singles = accesses.map(([cycle, start, size, kind]) => {
+      this.singles = accesses.filter(([, start]) => axis.has(BigInt(start))).map(([cycle, start, size, kind]) => {
         const low = BigInt(start);
         return { cycle, kind, top: axis.place(low), bottom: axis.place(low + BigInt(size)) };
       });
@@ -320,7 +321,7 @@ export class MemoryMap extends EventTarget {
   async outline(parameters, { from, to, top, bottom }, signal) {
     const largest = Math.max(...[...this.shownRuns()].map((run) => run.scale));
     parameters.set("least", Math.max(1, Math.ceil(FEWEST_PIXELS * (bottom - top) / this.plot.height / largest)));
-    for (const key of ["width", "height", "what"]) parameters.delete(key);
+    for (const key of ["width", "height", "what", "tracer"]) parameters.delete(key);
     try {
       const { blocks } = await this.fetchBlocks(parameters, signal);
       const end = this.bounds.to;

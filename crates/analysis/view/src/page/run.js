@@ -12,7 +12,7 @@ export const accesses = (count) => count.loads + count.stores + count.modifies;
 export class Run {
   /** The run of that number in a section of the page; `ask(path, signal)` asks the server for the answer as it is. */
   constructor(number, section, trace, ask) {
-    Object.assign(this, { number, section, trace, process: null, thread: null, what: "all" });
+    Object.assign(this, { number, section, trace, process: null, thread: null, what: "all", hidesTracer: true });
     this.find = (name) => section.querySelector(`.${name}`);
     const of = (parameters) => (number > 0 ? `${parameters}&run=${number}` : String(parameters));
     this.map = new MemoryMap(this.find("map"), async (parameters, signal) => (await ask(`tile?${of(parameters)}`, signal)).arrayBuffer(),
@@ -34,11 +34,29 @@ export class Run {
     this.what = what;
   }
 
+  /** Whether memtap has memory of its own in a process of the run. */
+  get hasTracer() {
+    return this.trace.processes.some((process) => process.own_axis);
+  }
+
+  /** Shows memtap's own memory, too, or hides it: the window and what is selected stay what they are, as far as there is a place for it. */
+  hideTracer(hides) {
+    const { map } = this;
+    if (this.hidesTracer === hides) return;
+    this.hidesTracer = hides;
+    if (!this.process) return;
+    const { selection, window, bounds } = map, { low, high } = map.toWhole(window);
+    const isWhole = window.top <= 0 && window.bottom >= bounds.bottom;
+    this.show(null);
+    map.move({ ...window, ...(isWhole ? { top: 0, bottom: map.bounds.bottom } : { top: map.axis.place(low), bottom: map.axis.place(high) }) }, 0);
+    if (selection) map.select({ ...selection, top: map.axis.place(selection.low), bottom: map.axis.place(selection.high) });
+  }
+
   show(window) {
     const { process, thread, what, trace } = this;
     // The threads of a process have a clock each: a cycle of several has no time.
     const timed = this.threads.find((one) => one.thread === thread) ?? (this.threads.length === 1 ? this.threads[0] : null);
-    this.map.show({ process, thread, threads: this.threads.length, what, missing: trace.missing, times: timed?.times, window });
+    this.map.show({ process, thread, threads: this.threads.length, what, missing: trace.missing, times: timed?.times, hidesTracer: this.hidesTracer, window });
     this.tell();
   }
 
@@ -108,6 +126,8 @@ export class Run {
     const { selection } = map;
     const part = selection ?? map.toWhole(map.window);
     const parameters = new URLSearchParams({ process: process.process, from: part.from, to: part.to, low: hexadecimal(part.low), high: hexadecimal(part.high) });
+    // All addresses are more than those of the axis where memory is hidden.
+    if (part.top <= 0 && part.bottom >= map.bounds.bottom) for (const key of ["low", "high"]) parameters.delete(key);
     if (this.thread !== null) parameters.set("thread", this.thread);
     const all = part.from <= map.bounds.from && part.to >= map.bounds.to && part.top <= 0 && part.bottom >= map.bounds.bottom;
     const words = all ? "The whole run" : `${selection ? "Selected" : "Shown"}: cycles ${grouped(part.from)} to ${grouped(part.to)}, ${hexadecimal(part.low)} to ${hexadecimal(part.high)}`;
