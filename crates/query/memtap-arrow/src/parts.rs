@@ -13,6 +13,16 @@ pub struct ScanPart {
 }
 
 impl ScanPart {
+    /// These accesses of these threads.
+    pub fn of(threads: Vec<ThreadPart>) -> Self {
+        Self { threads }
+    }
+
+    /// Which accesses of which threads; none of other tables, which are not cut.
+    pub fn threads(&self) -> &[ThreadPart] {
+        &self.threads
+    }
+
     /// All of a table that is not cut.
     pub(crate) fn whole() -> Self {
         Self { threads: Vec::new() }

@@ -1,30 +1,19 @@
 //! `memtap sql`: SQL queries on traces, by DataFusion over the tables of `memtap-arrow`.
 //!
 //! This is a separate binary, which `memtap` finds beside itself, so that only those who need SQL build two hundred
-//! more crates. `provider` gives the tables to DataFusion and pushes down what it can (`filters`); `plan` is the
-//! scan in its plans; `functions` are the functions that memtap adds, and `wildcard` says what `*` stands for.
-//! `output` writes the results, and `prompt` asks for queries. `catalogue` is `memtap catalogue`, which does the same
-//! for the summary data of many traces.
+//! more crates. `trace-sql` answers queries, and `prompt` asks for them. `catalogue` is `memtap catalogue`, which does
+//! the same for the summary data of many traces.
 #![forbid(unsafe_code)]
 
 mod catalogue;
-mod filters;
-mod functions;
-mod output;
-mod plan;
 mod prompt;
-mod provider;
-mod session;
-mod wildcard;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Parser;
-
-use self::output::OutputArgs;
-use self::session::SqlSession;
+use trace_sql::{OutputArgs, SqlSession, error_line};
 
 /// Query traces in SQL
 ///
@@ -67,19 +56,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// An error with its causes in one line, each said once.
-fn error_line(error: &anyhow::Error) -> String {
-    let mut line = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if line.is_empty() {
-            line = cause;
-        } else if !line.contains(&cause) {
-            line = format!("{line}: {cause}");
-        }
-    }
-    line
 }
 
 fn run(args: Args) -> Result<ExitCode> {

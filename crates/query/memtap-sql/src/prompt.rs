@@ -10,8 +10,8 @@ use rustyline::history::FileHistory;
 use rustyline::{Context, Editor, Helper, Highlighter, Hinter, Validator};
 use tokio::runtime::Runtime;
 
-use crate::output::{OutputFormat, Writer};
-use crate::session::SqlSession;
+use trace_sql::SqlSession;
+use trace_sql::{OutputFormat, Writer};
 
 /// Words of SQL that are completed, too.
 const WORDS: [&str; 15] = [
@@ -106,7 +106,7 @@ pub(crate) fn ask(session: &SqlSession, runtime: &Runtime, format: OutputFormat)
                     editor.add_history_entry(format!("{whole};"))?;
                     let writer = Writer::create(format, None, false)?;
                     if let Err(error) = runtime.block_on(session.answer(whole, writer)) {
-                        eprintln!("memtap: {}", crate::error_line(&error));
+                        eprintln!("memtap: {}", trace_sql::error_line(&error));
                     }
                 }
             }

@@ -11,7 +11,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use memtap_arrow::{Scan, TraceTable, TraceTables};
 
 use super::{RUNS, TABLES, run};
-use crate::output::{OutputFormat, Writer};
+use trace_sql::{OutputFormat, Writer};
 
 /// Adds traces, and says which could not be added.
 pub(super) fn add(dir: &Path, traces: &[PathBuf], symbols: &[PathBuf], is_forced: bool) -> Result<ExitCode> {
@@ -23,7 +23,7 @@ pub(super) fn add(dir: &Path, traces: &[PathBuf], symbols: &[PathBuf], is_forced
     for trace in traces {
         if let Err(error) = add_one(dir, trace, symbols, is_forced) {
             failed += 1;
-            eprintln!("memtap: {}: not added: {}", trace.display(), crate::error_line(&error));
+            eprintln!("memtap: {}: not added: {}", trace.display(), trace_sql::error_line(&error));
         }
     }
     let added = traces.len() - failed;

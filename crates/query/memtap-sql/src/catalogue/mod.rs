@@ -15,7 +15,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use memtap_arrow::TraceTable;
 
-use crate::output::OutputArgs;
+use trace_sql::OutputArgs;
 
 /// The first argument, where the catalogue is meant and not a query.
 pub(crate) const WORD: &str = "--catalogue";

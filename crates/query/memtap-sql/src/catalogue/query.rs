@@ -6,9 +6,9 @@ use anyhow::{Context, Result, bail};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 
 use super::{RUNS, TABLES};
-use crate::functions::without_traces;
-use crate::output::OutputArgs;
-use crate::session::answer;
+use trace_sql::OutputArgs;
+use trace_sql::without_traces;
+use trace_sql::{ReadBy, answer};
 
 /// Answers a query about all runs.
 pub(super) fn ask(dir: &Path, query: &str, output: &OutputArgs) -> Result<()> {
@@ -31,6 +31,6 @@ pub(super) fn ask(dir: &Path, query: &str, output: &OutputArgs) -> Result<()> {
             context.register_udf(function);
         }
         let names: Vec<&str> = TABLES.iter().map(|table| table.name()).chain([RUNS]).collect();
-        answer(&context, &names, query, output.create()?).await
+        answer(&context, ReadBy::Asker, &names, query, output.create()?).await
     })
 }

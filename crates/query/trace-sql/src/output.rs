@@ -21,7 +21,7 @@ use tempfile::NamedTempFile;
 
 /// A form of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OutputFormat {
+pub enum OutputFormat {
     /// For people
     Table,
     /// An array of objects
@@ -36,13 +36,13 @@ pub(crate) enum OutputFormat {
 
 /// What a command line says of the rows.
 #[derive(Debug, Args)]
-pub(crate) struct OutputArgs {
+pub struct OutputArgs {
     /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "table")]
-    pub(crate) format: OutputFormat,
+    pub format: OutputFormat,
     /// The file to write; needed for parquet
     #[arg(short = 'o', long = "output", value_name = "OUT")]
-    pub(crate) path: Option<PathBuf>,
+    pub path: Option<PathBuf>,
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
@@ -50,14 +50,21 @@ pub(crate) struct OutputArgs {
 
 impl OutputArgs {
     /// Says what can't be, before anything is read for it.
-    pub(crate) fn check(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// Where a binary form would go to a terminal.
+    pub fn check(&self) -> Result<()> {
         if self.format == OutputFormat::Parquet && self.path.is_none() {
             bail!("parquet is a binary format; name a file with -o");
         }
         Ok(())
     }
 
-    pub(crate) fn create(&self) -> Result<Writer> {
+    /// Begins the output.
+    ///
+    /// # Errors
+    /// Where there is a file of that name, or none can be made.
+    pub fn create(&self) -> Result<Writer> {
         Writer::create(self.format, self.path.as_deref(), self.force)
     }
 }
@@ -121,7 +128,7 @@ enum Form {
 }
 
 /// Writes the rows of one query.
-pub(crate) struct Writer {
+pub struct Writer {
     format: OutputFormat,
     form: Option<Form>,
     path: Option<PathBuf>,
@@ -130,7 +137,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Begins; a file that exists is replaced only by force.
-    pub(crate) fn create(format: OutputFormat, path: Option<&Path>, is_forced: bool) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Where there is a file of that name, or none can be made.
+    pub fn create(format: OutputFormat, path: Option<&Path>, is_forced: bool) -> Result<Self> {
         let target = match path {
             None => {
                 if format == OutputFormat::Arrow && io::stdout().is_terminal() {
@@ -154,7 +164,10 @@ impl Writer {
     }
 
     /// The columns are known.
-    pub(crate) fn begin(&mut self, schema: SchemaRef) -> Result<()> {
+    ///
+    /// # Errors
+    /// Where they can't be written.
+    pub fn begin(&mut self, schema: SchemaRef) -> Result<()> {
         let Some(Form::New(target)) = self.form.take() else { bail!("rows are written once") };
         self.form = Some(match self.format {
             OutputFormat::Table => Form::Table(target, schema, Vec::new()),
@@ -172,7 +185,10 @@ impl Writer {
     }
 
     /// Some rows.
-    pub(crate) fn rows(&mut self, batch: &RecordBatch) -> Result<()> {
+    ///
+    /// # Errors
+    /// Where they can't be written.
+    pub fn rows(&mut self, batch: &RecordBatch) -> Result<()> {
         match &mut self.form {
             Some(Form::Table(_, _, batches)) => batches.push(batch.clone()),
             Some(Form::Json(writer)) => writer.write(batch)?,
@@ -185,7 +201,10 @@ impl Writer {
     }
 
     /// All rows are there.
-    pub(crate) fn finish(mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// Where they can't be written.
+    pub fn finish(mut self) -> Result<()> {
         let Some(form) = self.form.take() else { return Ok(()) };
         let target = match form {
             Form::New(target) => target,

@@ -1,17 +1,20 @@
 //! A table of traces, as DataFusion requests it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
+use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use memtap_arrow::{FramePlan, Scan, TraceTable, TraceTables};
+use memtap_arrow::{Scan, TraceTable, TraceTables};
+use serde::{Deserialize, Serialize};
 
-use crate::filters;
-use crate::plan::{TraceColumn, TraceScan, TraceScanPlan};
+use crate::plan::{TracePart, TraceScan, TraceScanPlan};
+use crate::{filters, part_rows};
 
 /// Accesses above which it is said how long reading them may take.
 const MANY: u64 = 1_000_000_000;
@@ -22,33 +25,65 @@ const READING_NS: f64 = 15.0;
 /// The same where the stacks are followed.
 const FOLLOWING_NS: f64 = 150.0;
 
+/// Who reads the rows, and with that who can be told what is missing of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReadBy {
+    /// The process that asks: it leaves out what is damaged, and tells of that afterwards.
+    Asker,
+    /// Processes that the asker does not see: they fail where something is damaged.
+    Executors,
+    /// The same, but they leave out what is damaged.
+    LenientExecutors,
+}
+
 /// A trace and what it is called in the column `trace`.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedTrace {
     pub(crate) name: Arc<str>,
+    /// Where files are looked for that its names come from.
+    pub(crate) symbols: Arc<[PathBuf]>,
     pub(crate) tables: TraceTables,
 }
 
 /// A table of one trace, or of several with a column in front that says which.
 #[derive(Debug)]
-pub(crate) struct TraceTableProvider {
-    table: TraceTable,
-    traces: Vec<NamedTrace>,
+pub struct TraceTableProvider {
+    pub(crate) table: TraceTable,
+    pub(crate) traces: Arc<[NamedTrace]>,
+    pub(crate) read_by: ReadBy,
     schema: SchemaRef,
 }
 
+/// The column that says which trace a row is of.
+fn trace_column() -> Arc<Field> {
+    Arc::new(Field::new("trace", DataType::Utf8, false))
+}
+
 impl TraceTableProvider {
-    pub(crate) fn new(table: TraceTable, traces: &[NamedTrace]) -> Self {
+    pub(crate) fn new(table: TraceTable, traces: &Arc<[NamedTrace]>, read_by: ReadBy) -> Self {
         let schema = table.schema();
         let schema = match traces.len() {
             0 | 1 => schema,
             _ => {
-                let first = Arc::new(Field::new("trace", DataType::Utf8, false));
-                let fields: Vec<_> = std::iter::once(first).chain(schema.fields().iter().cloned()).collect();
+                let fields: Vec<_> =
+                    std::iter::once(trace_column()).chain(schema.fields().iter().cloned()).collect();
                 Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
             }
         };
-        Self { table, traces: traces.to_vec(), schema }
+        Self { table, traces: Arc::clone(traces), read_by, schema }
+    }
+
+    /// The schema of a scan, with the column `trace` at its place.
+    pub(crate) fn scanned(
+        &self,
+        scan: &Scan,
+        place: Option<usize>,
+    ) -> Result<SchemaRef, memtap_arrow::Error> {
+        let schema = scan.schema()?;
+        let Some(place) = place else { return Ok(schema) };
+        let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
+        fields.insert(place.min(fields.len()), trace_column());
+        Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
     }
 
     /// The columns that are asked for of each trace, and the place of the column `trace`.
@@ -96,39 +131,37 @@ impl TableProvider for TraceTableProvider {
         for filter in filters {
             filters::apply(&mut scan, filter);
         }
-        let schema = match projection {
-            Some(columns) => Arc::new(self.schema.project(columns)?),
-            None => self.schema.clone(),
-        };
+        let schema =
+            self.scanned(&scan, place).map_err(|error| DataFusionError::External(Box::new(error)))?;
         let parts = state.config().target_partitions().div_ceil(self.traces.len().max(1));
-        let mut scans = Vec::new();
-        let mut frames = FramePlan::default();
-        let mut rows = scan.is_all().then_some(0);
-        for NamedTrace { name, tables } in &self.traces {
-            if self.table == TraceTable::Accesses {
-                frames += tables.plan(&scan);
-            }
-            rows = rows.zip(tables.rows(self.table)).map(|(all, more)| all + more);
-            let trace = place.map(|place| TraceColumn { name: name.clone(), place });
-            let scan_part =
-                |part| TraceScan { tables: tables.clone(), scan: scan.clone(), part, trace: trace.clone() };
-            scans.extend(tables.parts(&scan, parts).into_iter().map(scan_part));
+        let mut read = Vec::new();
+        for (number, trace) in self.traces.iter().enumerate() {
+            read.extend(
+                trace.tables.parts(&scan, parts).into_iter().map(|part| TracePart { trace: number, part }),
+            );
         }
-        let in_context = self.traces.iter().any(|trace| trace.tables.follows_stacks(&scan));
-        say_time(&frames, scans.len(), in_context);
-        let frames = (self.table == TraceTable::Accesses).then_some(frames);
-        Ok(Arc::new(TraceScanPlan::new(scans, schema, rows, frames)))
+        let request = TraceScan { traces: Arc::clone(&self.traces), read_by: self.read_by, scan, place };
+        let input = match self.read_by {
+            ReadBy::Asker => None,
+            ReadBy::Executors | ReadBy::LenientExecutors => Some(part_rows::input(read.len())?),
+        };
+        let plan = TraceScanPlan::new(request, read, input, schema);
+        if self.read_by == ReadBy::Asker {
+            say_time(&plan);
+        }
+        Ok(Arc::new(plan))
     }
 }
 
 /// Says how long a scan takes, where that is long, and what would read less.
-fn say_time(frames: &FramePlan, parts: usize, in_context: bool) {
-    let (most, access_ns, less) = match in_context {
+fn say_time(plan: &TraceScanPlan) {
+    let Some(frames) = plan.frames() else { return };
+    let (most, access_ns, less) = match plan.request().follows_stacks() {
         true => (MANY_IN_CONTEXT, FOLLOWING_NS, "without the column context, it may read less"),
         false => (MANY, READING_NS, "a condition on cycle, addr, ip, kind, thread or variable reads less"),
     };
     if frames.accesses_read > most {
-        let seconds = frames.accesses_read as f64 * access_ns / 1e9 / parts.max(1) as f64;
+        let seconds = frames.accesses_read as f64 * access_ns / 1e9 / plan.parts().len().max(1) as f64;
         eprintln!(
             "memtap: note: this reads {} accesses, which takes some {seconds:.0} s; {less}",
             frames.accesses_read

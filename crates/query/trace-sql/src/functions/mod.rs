@@ -1,20 +1,22 @@
 //! Functions that memtap adds to SQL. `rounded` computes with addresses alone; `looked_up` asks the traces what they mean.
 
-mod looked_up;
+pub(crate) mod looked_up;
 mod rounded;
+
+use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
 use crate::provider::NamedTrace;
 
 /// All of them, about these traces.
-pub(crate) fn functions(traces: &[NamedTrace]) -> Vec<ScalarUDF> {
+pub(crate) fn functions(traces: &Arc<[NamedTrace]>) -> Vec<ScalarUDF> {
     let mut all = without_traces();
     all.extend(looked_up::functions(traces));
     all
 }
 
 /// Those that need no trace, but numbers.
-pub(crate) fn without_traces() -> Vec<ScalarUDF> {
+pub fn without_traces() -> Vec<ScalarUDF> {
     rounded::functions()
 }

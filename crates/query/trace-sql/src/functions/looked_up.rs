@@ -80,10 +80,12 @@ struct AskedTrace {
 
 /// A function that asks all traces.
 #[derive(Debug)]
-struct LookupFunction {
+pub(crate) struct LookupFunction {
     looked_up: LookedUp,
     signature: Signature,
     traces: Arc<[AskedTrace]>,
+    /// The traces, for those who ask them elsewhere.
+    pub(crate) of: Arc<[NamedTrace]>,
 }
 
 impl PartialEq for LookupFunction {
@@ -101,16 +103,17 @@ impl Hash for LookupFunction {
 }
 
 /// The functions, about these traces.
-pub(super) fn functions(traces: &[NamedTrace]) -> Vec<ScalarUDF> {
+pub(super) fn functions(of: &Arc<[NamedTrace]>) -> Vec<ScalarUDF> {
     let asked = |trace: &NamedTrace| AskedTrace {
         name: Arc::clone(&trace.name),
         lookups: Lookups::of(&trace.tables),
     };
-    let traces: Arc<[AskedTrace]> = traces.iter().map(asked).collect();
+    let traces: Arc<[AskedTrace]> = of.iter().map(asked).collect();
     let function = |looked_up| LookupFunction {
         looked_up,
         signature: Signature::variadic_any(Volatility::Stable),
         traces: Arc::clone(&traces),
+        of: Arc::clone(of),
     };
     LookedUp::ALL.into_iter().map(|looked_up| ScalarUDF::from(function(looked_up))).collect()
 }
