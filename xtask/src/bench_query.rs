@@ -4,7 +4,8 @@
 //! the loading of libraries. DuckDB answers beside them, from a Parquet file of the same accesses with their names.
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
@@ -31,7 +32,17 @@ struct Asked {
 /// Runs everything; `--rounds N` says how often.
 pub(crate) fn run(rest: &[&str]) -> Result<()> {
     let bench = Answers::new("query", rest)?;
-    shell::run(&["cargo", "build", "--release", "-p", "memtap-sql"])?;
+    shell::run(&[
+        "cargo",
+        "build",
+        "--release",
+        "-p",
+        "trace-sql",
+        "-p",
+        "memtap-sql",
+        "-p",
+        "memtap-cluster",
+    ])?;
     python::prepare()?;
     python::build_release()?;
     long(&bench)?;
@@ -89,6 +100,22 @@ fn groups(bench: &Answers) -> Result<()> {
     let mut table = Table::new(&["group by variable", "ns per access, processor time / wall clock"]);
     let sql = bench.memtap(&["sql", &trace, GROUPS])?;
     table.row(vec!["`memtap sql`".to_owned(), each(sql.cpu, sql.wall)]);
+    let cluster = Cluster::of_two(&bench.memtap)?;
+    let asked = bench.memtap(&[
+        "cluster",
+        "query",
+        "--scheduler",
+        &cluster.scheduler,
+        "--parts",
+        "2",
+        &trace,
+        GROUPS,
+    ])?;
+    drop(cluster);
+    table.row(vec![
+        "`memtap cluster`, two executors".to_owned(),
+        format!("- / {}", short(asked.wall * 1e9 / accesses)),
+    ]);
     let polars = ask(bench, "polars", &trace)?;
     table.row(vec!["Polars, `memtap.scan_polars`".to_owned(), each(polars.cpu, polars.wall)]);
     let parquet = bench.path("sqlite.parquet");
@@ -108,6 +135,45 @@ fn groups(bench: &Answers) -> Result<()> {
         fs::remove_file(file)?;
     }
     Ok(())
+}
+
+/// A scheduler and two executors with one core each, as long as this lives.
+struct Cluster {
+    scheduler: String,
+    members: Vec<Child>,
+}
+
+impl Cluster {
+    fn of_two(memtap: &str) -> Result<Self> {
+        let mut cluster = Self { scheduler: String::new(), members: Vec::new() };
+        cluster.scheduler = cluster.start(memtap, &["scheduler", "--listen", "127.0.0.1:0"])?;
+        let scheduler = cluster.scheduler.clone();
+        for _ in 0..2 {
+            cluster.start(memtap, &["executor", "--cores", "1", "--scheduler", &scheduler])?;
+        }
+        Ok(cluster)
+    }
+
+    /// Starts a process, and says where it listens.
+    fn start(&mut self, memtap: &str, words: &[&str]) -> Result<String> {
+        let mut command = Command::new(memtap);
+        let mut child = command.arg("cluster").args(words).stderr(Stdio::piped()).spawn()?;
+        let said = child.stderr.take();
+        self.members.push(child);
+        let mut line = String::new();
+        BufReader::new(said.context("it is a pipe")?).read_line(&mut line)?;
+        let address = line.split(" at ").nth(1).and_then(|rest| rest.split([',', '\n']).next());
+        Ok(address.with_context(|| format!("{words:?} says {line}"))?.to_owned())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            let _ = member.kill();
+            let _ = member.wait();
+        }
+    }
 }
 
 /// A data frame of all accesses.

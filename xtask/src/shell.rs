@@ -36,8 +36,17 @@ pub(crate) fn profile_dir(profile: &str) -> PathBuf {
 /// Builds all that users get, as they get it.
 pub(crate) fn build_release() -> Result<()> {
     let all = ["cargo", "build", "--release", "--workspace", "--bins", "--lib"];
-    let others = ["corpus", "e2e", "xtask", "memtap-arrow", "memtap-sql", "memtap-mcp", "memtap-python"]
-        .map(|name| ["--exclude", name]);
+    let others = [
+        "corpus",
+        "e2e",
+        "xtask",
+        "memtap-arrow",
+        "memtap-sql",
+        "memtap-cluster",
+        "memtap-mcp",
+        "memtap-python",
+    ]
+    .map(|name| ["--exclude", name]);
     // The libraries lie beside the programs, and need not be in them as well.
     run_command(command(&[&all[..], others.as_flattened()].concat()).env("MEMTAP_BUNDLE", "0"))
 }

@@ -44,8 +44,20 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// The query wing: its crates are no default members, so that nobody builds two hundred more who does not ask in SQL.
-const QUERY: [&str; 8] =
-    ["-p", "memtap-arrow", "-p", "memtap-sql", "-p", "memtap-mcp", "-p", "object-traces"];
+const QUERY: [&str; 12] = [
+    "-p",
+    "memtap-arrow",
+    "-p",
+    "trace-sql",
+    "-p",
+    "memtap-sql",
+    "-p",
+    "memtap-cluster",
+    "-p",
+    "memtap-mcp",
+    "-p",
+    "object-traces",
+];
 /// What Python loads, which can't be tested without it.
 const PYTHON: [&str; 2] = ["-p", "memtap-python"];
 

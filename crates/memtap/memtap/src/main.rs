@@ -15,6 +15,7 @@ mod cmd {
     pub(crate) mod cache;
     pub(crate) mod catalogue;
     pub(crate) mod check;
+    pub(crate) mod cluster;
     pub(crate) mod completions;
     pub(crate) mod copy;
     pub(crate) mod determinism;
@@ -159,6 +160,7 @@ enum Command {
     Export(cmd::export::Args),
     Sql(cmd::sql::Args),
     Catalogue(cmd::catalogue::Args),
+    Cluster(cmd::cluster::Args),
     Mcp(cmd::mcp::Args),
     Memory(cmd::memory::Args),
     Archive(cmd::archive::Args),
@@ -210,6 +212,7 @@ fn main() -> ExitCode {
         Command::Export(args) => cmd::export::run(&args, &symbols, strict),
         Command::Sql(args) => cmd::sql::run(&args, &symbols, strict),
         Command::Catalogue(args) => cmd::catalogue::run(&args, &symbols),
+        Command::Cluster(args) => cmd::cluster::run(args, &symbols, strict),
         Command::Mcp(args) => cmd::mcp::run(&args, &symbols),
         Command::Memory(args) => cmd::memory::run(&args),
         Command::Archive(args) => cmd::archive::run(&args),
