@@ -1,63 +1,108 @@
 //! Builds the contents of packages.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use super::old_glibc;
 use crate::shell;
 
-/// Programs.
-pub(super) const PROGRAMS: [&str; 1] = ["memtap"];
-/// Libraries that memtap itself looks for, beside its program or in `../lib/memtap`.
-pub(super) const OWN_LIBRARIES: [&str; 3] =
-    ["libmemtap_tracer.so", "libmemtap_probes.so", "libmemtap_qemu.so"];
-/// Libraries that other programs link or preload.
-pub(super) const LIBRARIES: [&str; 3] = ["libmemtap.so", "libmemtap_rtheap.so", "libmemtap_rtmalloc.so"];
-/// The crates that these come from.
-pub(super) const CRATES: [&str; 7] = [
-    "memtap",
-    "interpose",
-    "probes-preload",
-    "tracer-qemu",
-    "trace-server-capi",
-    "rtvm-capi",
-    "rtvm-preload",
-];
+/// What is built and packed together.
+pub(super) struct Part {
+    /// Programs.
+    pub(super) programs: &'static [&'static str],
+    /// Libraries that memtap itself looks for, beside its program or in `../lib/memtap`.
+    pub(super) own_libraries: &'static [&'static str],
+    /// Libraries that other programs link or preload.
+    pub(super) libraries: &'static [&'static str],
+    /// The crates that these come from.
+    pub(super) crates: &'static [&'static str],
+    /// What is left out of a plain build.
+    pub(super) features: &'static [&'static str],
+}
 
-/// What is left out of a plain build.
-pub(super) const FEATURES: &str = "memtap/object-stores";
+/// What most people need.
+pub(super) const MEMTAP: Part = Part {
+    programs: &["memtap", "memtap-mcp"],
+    own_libraries: &["libmemtap_tracer.so", "libmemtap_probes.so", "libmemtap_qemu.so"],
+    libraries: &["libmemtap.so", "libmemtap_rtheap.so", "libmemtap_rtmalloc.so"],
+    crates: &[
+        "memtap",
+        "memtap-mcp",
+        "interpose",
+        "probes-preload",
+        "tracer-qemu",
+        "trace-server-capi",
+        "rtvm-capi",
+        "rtvm-preload",
+    ],
+    features: &["memtap/object-stores"],
+};
 
-/// Builds them with that profile, and says where they are.
-pub(super) fn run(profile: &str) -> Result<PathBuf> {
-    let mut command =
-        shell::command(&["cargo", "build", "--locked", "--profile", profile, "--bins", "--lib"]);
-    for name in CRATES {
-        command.args(["-p", name]);
+/// SQL, which is as large as all else.
+pub(super) const QUERY: Part = Part {
+    programs: &["memtap-sql", "memtap-cluster"],
+    own_libraries: &[],
+    libraries: &[],
+    crates: &["memtap-sql", "memtap-cluster"],
+    features: &[],
+};
+
+/// All of them.
+pub(super) const PARTS: [&Part; 2] = [&MEMTAP, &QUERY];
+
+impl Part {
+    /// The files that are made.
+    pub(super) fn files(&self) -> impl Iterator<Item = &'static str> {
+        self.programs.iter().chain(self.own_libraries).chain(self.libraries).copied()
     }
-    if profile == "dist" {
-        command.args(["--features", FEATURES]);
-        // No path of this machine in what others get, and the same bytes wherever it is built.
-        let places = [(shell::repository(), "/memtap"), (cargo_home()?, "/cargo")];
-        let text = |path: &Path| -> Result<String> {
-            path.to_str().map(str::to_owned).context("a path of the build is not UTF-8")
-        };
-        let mut rust = Vec::new();
-        let mut c = Vec::new();
-        for (from, to) in places {
-            let from = text(&from)?;
-            rust.push(format!("--remap-path-prefix={from}={to}"));
-            c.push(format!("-ffile-prefix-map={from}={to}"));
+
+    /// Which crates, for cargo.
+    pub(super) fn select(&self, command: &mut Command) {
+        for name in self.crates {
+            command.args(["-p", name]);
         }
-        command.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\u{1f}")).env("CFLAGS", c.join(" "));
+        if !self.features.is_empty() {
+            command.args(["--features", &self.features.join(",")]);
+        }
+    }
+}
+
+/// Builds them with that profile, and says where they are. Each part by itself: one must not have what only the other asks of a crate.
+pub(super) fn run(profile: &str) -> Result<PathBuf> {
+    for part in PARTS {
+        build(part, profile)?;
+    }
+    Ok(shell::profile_dir(if profile == "dev" { "debug" } else { profile }))
+}
+
+fn build(part: &Part, profile: &str) -> Result<()> {
+    let mut command = shell::command(&["cargo", "build", "--locked", "--profile", profile, "--bins"]);
+    command.args((!part.own_libraries.is_empty()).then_some("--lib"));
+    part.select(&mut command);
+    if profile == "dist" {
+        without_paths(&mut command, Vec::new())?;
         let compiler = old_glibc::make(&shell::target_dir().join("packages/old-glibc"))?;
         command.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER", compiler);
         command.env("MEMTAP_LINK_DL", "1");
     }
     // They are packed as files.
     command.env("MEMTAP_BUNDLE", "0");
-    shell::run_command(&mut command)?;
-    Ok(shell::profile_dir(if profile == "dev" { "debug" } else { profile }))
+    shell::run_command(&mut command)
+}
+
+/// Has no path of this machine in what others get, and so the same bytes wherever it is built. `rust` are other flags.
+pub(super) fn without_paths(command: &mut Command, mut rust: Vec<String>) -> Result<()> {
+    let places = [(shell::repository(), "/memtap"), (cargo_home()?, "/cargo")];
+    let mut c = Vec::new();
+    for (from, to) in places {
+        let from = from.to_str().context("a path of the build is not UTF-8")?;
+        rust.push(format!("--remap-path-prefix={from}={to}"));
+        c.push(format!("-ffile-prefix-map={from}={to}"));
+    }
+    command.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\u{1f}")).env("CFLAGS", c.join(" "));
+    Ok(())
 }
 
 /// Where cargo keeps the sources of dependencies.

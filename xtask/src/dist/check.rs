@@ -44,6 +44,12 @@ pub(super) fn tarball(packages: &Packages, release: &Release) -> Result<()> {
         "echo '#include <memtap_rtheap.h>' > use.c && echo 'int main() { return !memtap_rtheap_create(1 << 20, 0); }' >> use.c &&
          cc -Iinclude use.c -Llib -lmemtap_rtheap -o use && LD_LIBRARY_PATH=lib ./use",
     )?;
+    in_folder(
+        &root,
+        "bin/memtap sql run.memtap 'SELECT count(*) FROM accesses' --format csv | tail -1 | grep -qE '^[0-9]+$'",
+    )?;
+    in_folder(&root, "bin/memtap cluster --help | grep -q executor")?;
+    in_folder(&root, "bin/memtap mcp run.memtap < /dev/null")?;
     in_folder(&root, "gzip -dc share/man/man1/memtap-record.1.gz | grep -q record")?;
     in_folder(&root, "bash -n share/bash-completion/completions/memtap")?;
     in_folder(
@@ -63,7 +69,7 @@ fn in_folder(root: &Path, line: &str) -> Result<()> {
     shell::output(&mut command).with_context(|| format!("{}: {line}", root.display())).map(drop)
 }
 
-/// What is done in a Debian system that has its essential packages alone. Its root directory is `$1`, the package `$PACKAGE`.
+/// What is done in a Debian system that has its essential packages alone. Its root directory is `$1`, the packages `$PACKAGE` and `$QUERY`.
 const IN_DEBIAN: &str = r#"set -eu
 root=$1
 list() { (cd "$root" && find . -xdev -path ./proc -prune -o -path ./sys -prune -o -path ./dev -prune -o \
@@ -81,8 +87,11 @@ esac
 list > "$WORK/before"
 mount -t proc proc "$root/proc" || mount --rbind /proc "$root/proc"
 case $PACKAGE in
-*.deb) cp "$PACKAGE" "$root/tmp/memtap.deb"; inside dpkg --install /tmp/memtap.deb > /dev/null ;;
-*.rpm) rpms --install "$PACKAGE"; inside ldconfig ;;
+*.deb)
+    cp "$PACKAGE" "$root/tmp/memtap.deb"
+    cp "$QUERY" "$root/tmp/query.deb"
+    inside dpkg --install /tmp/memtap.deb /tmp/query.deb > /dev/null ;;
+*.rpm) rpms --install "$PACKAGE" "$QUERY"; inside ldconfig ;;
 esac
 list > "$WORK/installed"
 cd "$root"
@@ -90,6 +99,7 @@ inside memtap --version
 inside memtap record --quiet -o /tmp/run.memtap -- ls /
 inside memtap report /tmp/run.memtap --top 3
 inside memtap stat /tmp/run.memtap | head -3
+inside memtap sql /tmp/run.memtap 'SELECT count(*) AS n FROM accesses'
 inside memtap record --quiet --tracer protect -o /tmp/closed.memtap -- ls /
 # Programs that have no threads, and before glibc 2.34 no library of threads: what is preloaded brings its own.
 inside memtap probe -- ls / > /dev/null
@@ -100,14 +110,14 @@ for library in rtmalloc rtheap; do
 done
 case $PACKAGE in
 *.deb)
-    inside dpkg --verify memtap
-    inside dpkg --purge memtap > /dev/null ;;
+    inside dpkg --verify memtap memtap-query
+    inside dpkg --purge memtap-query memtap > /dev/null ;;
 *.rpm)
-    rpms --verify memtap
-    rpms --erase memtap ;;
+    rpms --verify memtap memtap-query
+    rpms --erase memtap-query memtap ;;
 esac
 list > "$WORK/after"
-rm -f "$root/tmp/memtap.deb" "$root/tmp/run.memtap" "$root/tmp/closed.memtap"
+rm -f "$root/tmp/memtap.deb" "$root/tmp/query.deb" "$root/tmp/run.memtap" "$root/tmp/closed.memtap"
 diff "$WORK/before" "$WORK/after" || { echo "the package leaves something, or takes something along" >&2; exit 1; }
 "#;
 
@@ -117,14 +127,14 @@ pub(super) fn in_debian(packages: &Packages) -> Result<()> {
     fs::create_dir_all(&work)?;
     let script = work.join("check.sh");
     fs::write(&script, IN_DEBIAN)?;
-    let ways = SYSTEMS.iter().map(|suite| (*suite, &packages.deb)).chain([(SYSTEMS[0], &packages.rpm)]);
-    for (suite, package) in ways {
-        let [package, work, script] = [package, &work, &script].map(|path| path.to_str());
-        let (Some(package), Some(work), Some(script)) = (package, work, script) else {
+    let debs = SYSTEMS.iter().map(|suite| (*suite, &packages.deb, &packages.query_deb));
+    for (suite, package, query) in debs.chain([(SYSTEMS[0], &packages.rpm, &packages.query_rpm)]) {
+        let [package, query, work, script] = [package, query, &work, &script].map(|path| path.to_str());
+        let (Some(package), Some(query), Some(work), Some(script)) = (package, query, work, script) else {
             bail!("the path of the target directory is not UTF-8")
         };
         let hook = format!(
-            "--customize-hook=PACKAGE='{package}' WORK='{work}' unshare --mount sh '{script}' \"$1\""
+            "--customize-hook=PACKAGE='{package}' QUERY='{query}' WORK='{work}' unshare --mount sh '{script}' \"$1\""
         );
         let mut debian = shell::command(&["mmdebstrap", "--quiet", "--variant=essential", &hook]);
         debian.args(["--include=libgcc-s1", suite, "/dev/null"]);

@@ -1,4 +1,4 @@
-//! The Debian package. It is written by `dpkg-deb`, the tool that builds
+//! The Debian packages. They are written by `dpkg-deb`, the tool that builds
 //! Debian's own packages, which is available wherever they are of use.
 
 use std::fs;
@@ -6,25 +6,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::build::LIBRARIES;
+use super::build::{MEMTAP, QUERY};
+use super::glibc::Glibc;
 use super::strip::Stripped;
 use super::symbols::Symbols;
 use super::{Release, glibc, set_times};
 use crate::shell;
 
-/// Packs an installation; returns the package's path.
-pub(super) fn pack(root: &Path, stripped: &Stripped, release: &Release, to: &Path) -> Result<PathBuf> {
-    let control = root.join("DEBIAN");
-    fs::create_dir_all(&control)?;
-    let text = format!(
-        "\
-Package: memtap
-Version: {version}
-Architecture: amd64
-Maintainer: memtap <memtap@users.noreply.github.com>
-Installed-Size: {kibibytes}
-Depends: libc6 (>= {glibc}), libgcc-s1 | libgcc1
-Suggests: qemu-system-x86 (>= 1:7.2)
+/// What `memtap` says of itself.
+const MEMTAP_SAYS: &str = "\
+Depends: libc6 (>= @glibc@), libgcc-s1 | libgcc1
+Suggests: qemu-system-x86 (>= 1:7.2), memtap-query
 Section: devel
 Priority: optional
 Homepage: https://github.com/memtap/memtap
@@ -33,19 +25,50 @@ Description: shows what a program does to its memory
  variable, and keeps them in a compact file that can be asked again: what is
  accessed most and by whom, races, errors of the heap, caches, layouts of types.
  Nothing is recompiled.
-",
-        version = release.version,
-        kibibytes = kibibytes(root)?,
-        glibc = glibc::needed(&stripped.files)?,
-    );
-    fs::write(control.join("control"), text)?;
+";
+
+/// What `memtap-query` says of itself.
+const QUERY_SAYS: &str = "\
+Depends: memtap (= @version@), libc6 (>= @glibc@), libgcc-s1 | libgcc1
+Section: devel
+Priority: optional
+Homepage: https://github.com/memtap/memtap
+Description: queries in SQL on what memtap recorded
+ memtap sql, catalogue and cluster: the tables of one trace or of many, on one
+ machine or on many, and in Parquet files for other engines.
+";
+
+/// Packs an installation of memtap; returns the package's path.
+pub(super) fn pack(root: &Path, stripped: &Stripped, release: &Release, to: &Path) -> Result<PathBuf> {
+    let control = root.join("DEBIAN");
+    fs::create_dir_all(&control)?;
     let mut symbols = String::new();
-    for name in LIBRARIES {
+    for name in MEMTAP.libraries {
         symbols.push_str(Symbols::of(name)?.for_debian());
     }
     fs::write(control.join("symbols"), symbols)?;
     // The cache of the loader has the libraries, and has them no more once they are removed.
     fs::write(control.join("triggers"), "activate-noawait ldconfig\n")?;
+    let glibc = glibc::needed(&MEMTAP, &stripped.files)?;
+    build("memtap", MEMTAP_SAYS, glibc, root, release, to)
+}
+
+/// Packs the programs of SQL; returns the package's path.
+pub(super) fn pack_query(root: &Path, stripped: &Stripped, release: &Release, to: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(root.join("DEBIAN"))?;
+    build("memtap-query", QUERY_SAYS, glibc::needed(&QUERY, &stripped.files)?, root, release, to)
+}
+
+fn build(name: &str, says: &str, glibc: Glibc, root: &Path, release: &Release, to: &Path) -> Result<PathBuf> {
+    let control = root.join("DEBIAN/control");
+    let text = format!(
+        "Package: {name}\nVersion: {}\nArchitecture: amd64\n\
+         Maintainer: memtap <memtap@users.noreply.github.com>\nInstalled-Size: {}\n{}",
+        release.version,
+        kibibytes(root)?,
+        says.replace("@version@", &release.version).replace("@glibc@", &glibc.to_string()),
+    );
+    fs::write(control, text)?;
     let words = [root, to].map(|path| path.to_str());
     let [Some(root), Some(path)] = words else {
         anyhow::bail!("the path of the target directory is not UTF-8")

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::build::{LIBRARIES, OWN_LIBRARIES, PROGRAMS};
+use super::build::{PARTS, Part};
 use crate::shell;
 
 /// A version of glibc.
@@ -50,10 +50,10 @@ pub(super) fn of_file(path: &Path) -> Result<Option<(Glibc, String)>> {
     Ok(newest(&symbols).map(|(version, symbol)| (version, symbol.to_owned())))
 }
 
-/// The newest version that any of the files asks for: what a package depends on.
-pub(super) fn needed(dir: &Path) -> Result<Glibc> {
+/// The newest version that any file of a part asks for: what a package depends on.
+pub(super) fn needed(part: &Part, dir: &Path) -> Result<Glibc> {
     let mut most = Glibc { major: 2, minor: 2 };
-    for name in PROGRAMS.iter().chain(&OWN_LIBRARIES).chain(&LIBRARIES) {
+    for name in part.files() {
         if let Some((version, _)) = of_file(&dir.join(name))? {
             most = most.max(version);
         }
@@ -64,7 +64,7 @@ pub(super) fn needed(dir: &Path) -> Result<Glibc> {
 /// A line for each file.
 pub(super) fn describe(dir: &Path) -> Result<String> {
     let mut lines = Vec::new();
-    for name in PROGRAMS.iter().chain(&OWN_LIBRARIES).chain(&LIBRARIES) {
+    for name in PARTS.iter().flat_map(|part| part.files()) {
         lines.push(match of_file(&dir.join(name))? {
             Some((version, symbol)) => format!("glibc {version:<5} {name:<24} ({symbol})"),
             None => format!("glibc any   {name}"),
@@ -75,9 +75,11 @@ pub(super) fn describe(dir: &Path) -> Result<String> {
 
 /// Fails where one of the files needs a newer one than [`WANTED`].
 pub(super) fn check(dir: &Path) -> Result<()> {
-    let needed = needed(dir)?;
-    if needed > WANTED {
-        bail!("the binaries need glibc {needed}, and are to run with {WANTED}");
+    for part in PARTS {
+        let needed = needed(part, dir)?;
+        if needed > WANTED {
+            bail!("the binaries need glibc {needed}, and are to run with {WANTED}");
+        }
     }
     Ok(())
 }

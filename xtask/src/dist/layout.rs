@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::build::{LIBRARIES, OWN_LIBRARIES, PROGRAMS};
+use super::build::{MEMTAP, PARTS, QUERY};
 use super::strip::Stripped;
 use super::symbols::Symbols;
 use super::{Release, licences};
@@ -36,6 +36,21 @@ pub(super) fn relocatable(from: &Stripped, root: &Path, release: &Release) -> Re
         pkg_config_prefix: "${pcfiledir}/../..",
     };
     places.fill(from, release)?;
+    places.programs(from, QUERY.programs)?;
+    licences::write(&PARTS, &root.join("share/doc/memtap/copyright"))?;
+    Ok(root.to_path_buf())
+}
+
+/// The programs of SQL, which are a package of their own wherever there are packages.
+pub(super) fn query(from: &Stripped, root: &Path) -> Result<PathBuf> {
+    if root.exists() {
+        fs::remove_dir_all(root)?;
+    }
+    let usr = Places { prefix: root.join("usr"), libraries: "lib", zsh: "", pkg_config_prefix: "/usr" };
+    usr.programs(from, QUERY.programs)?;
+    let copyright = usr.prefix.join("share/doc/memtap-query/copyright");
+    make_parent(&copyright)?;
+    licences::write(&[&QUERY], &copyright)?;
     Ok(root.to_path_buf())
 }
 
@@ -68,14 +83,12 @@ impl Places {
         if self.prefix.exists() {
             fs::remove_dir_all(&self.prefix)?;
         }
-        for name in PROGRAMS {
-            self.copy(&from.files.join(name), &format!("bin/{name}"))?;
-        }
-        for name in OWN_LIBRARIES {
+        self.programs(from, MEMTAP.programs)?;
+        for name in MEMTAP.own_libraries {
             self.copy(&from.files.join(name), &format!("lib/memtap/{name}"))?;
         }
         let repository = shell::repository();
-        for name in LIBRARIES {
+        for name in MEMTAP.libraries {
             // The loader asks for the soname, the linker for the name without a number.
             let soname = Symbols::of(name)?.soname;
             self.copy(&from.files.join(name), &format!("{}/{soname}", self.libraries))?;
@@ -90,8 +103,15 @@ impl Places {
             self.copy(&repository.join(name), &format!("share/doc/memtap/{name}"))?;
         }
         self.copy_all(&repository.join("docs"), "share/doc/memtap/docs")?;
-        licences::write(&self.prefix.join("share/doc/memtap/copyright"))?;
+        licences::write(&[&MEMTAP], &self.prefix.join("share/doc/memtap/copyright"))?;
         self.generated()
+    }
+
+    fn programs(&self, from: &Stripped, names: &[&str]) -> Result<()> {
+        for name in names {
+            self.copy(&from.files.join(name), &format!("bin/{name}"))?;
+        }
+        Ok(())
     }
 
     /// Manual pages and completions, which the binary itself knows.

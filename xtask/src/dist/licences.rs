@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::build::{CRATES, FEATURES, cargo_home};
+use super::build::{Part, cargo_home};
 use crate::shell;
 
 /// How names of files with terms begin.
@@ -19,8 +19,8 @@ const GPL: &str = "/usr/share/common-licenses/GPL-2";
 /// What the file says before the dependencies.
 const HEAD: &str = "\
 memtap is licensed under MIT or Apache 2.0, at your choice: LICENSE-MIT, LICENSE-APACHE. Only libmemtap_qemu.so, a plugin that QEMU loads
-and nothing else, is under the GNU General Public License, version 2 or later (at the end of this file). Source code of all of it:
-https://github.com/memtap/memtap.
+and nothing else, is under the GNU General Public License, version 2 or later (at the end of the file that comes with it). Source code of
+all of it: https://github.com/memtap/memtap.
 
 The binaries contain Rust's standard library (MIT or Apache 2.0) and the following crates. The list was made from what is linked,
 the texts are those that the crates come with; a text that several have is written once.
@@ -53,9 +53,12 @@ impl Dependency {
     }
 }
 
-/// Writes them all into one file.
-pub(super) fn write(to: &Path) -> Result<()> {
-    let dependencies = linked()?;
+/// The plugin of QEMU.
+const PLUGIN: &str = "libmemtap_qemu.so";
+
+/// Writes those of some parts into one file.
+pub(super) fn write(parts: &[&Part], to: &Path) -> Result<()> {
+    let dependencies = linked(parts)?;
     let sources = sources()?;
     let mut text = HEAD.to_owned();
     let mut terms: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -74,32 +77,27 @@ pub(super) fn write(to: &Path) -> Result<()> {
         who.dedup();
         let _ = write!(text, "\n{}\n{}\n\n{said}\n", "-".repeat(100), who.join(", "));
     }
-    let gpl = fs::read_to_string(GPL)
-        .with_context(|| format!("{GPL}: the text of the plugin's licence is Debian's copy (base-files)"))?;
-    let _ = write!(text, "\n{}\nlibmemtap_qemu.so\n\n{gpl}", "-".repeat(100));
+    if parts.iter().any(|part| part.own_libraries.contains(&PLUGIN)) {
+        let gpl = fs::read_to_string(GPL).with_context(|| {
+            format!("{GPL}: the text of the plugin's licence is Debian's copy (base-files)")
+        })?;
+        let _ = write!(text, "\n{}\n{PLUGIN}\n\n{gpl}", "-".repeat(100));
+    }
     fs::write(to, text).with_context(|| to.display().to_string())
 }
 
 /// What the binaries link: no build scripts, no tests, sorted.
-fn linked() -> Result<Vec<Dependency>> {
-    let mut tree = shell::command(&["cargo", "tree", "--locked", "--offline", "--edges", "normal"]);
-    tree.args([
-        "--target",
-        "x86_64-unknown-linux-gnu",
-        "--prefix",
-        "none",
-        "--no-dedupe",
-        "--format",
-        "{p}\t{l}",
-    ]);
-    for name in CRATES {
-        tree.args(["-p", name]);
-    }
-    tree.args(["--features", FEATURES]);
-    let lines = shell::output(&mut tree)?;
+fn linked(parts: &[&Part]) -> Result<Vec<Dependency>> {
     let mut all = Vec::new();
-    for line in lines.lines().filter(|line| !line.trim().is_empty()) {
-        all.extend(Dependency::parse(line)?);
+    for part in parts {
+        let mut tree = shell::command(&["cargo", "tree", "--locked", "--offline", "--edges", "normal"]);
+        tree.args(["--target", "x86_64-unknown-linux-gnu", "--prefix", "none", "--no-dedupe"]);
+        tree.args(["--format", "{p}\t{l}"]);
+        part.select(&mut tree);
+        let lines = shell::output(&mut tree)?;
+        for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+            all.extend(Dependency::parse(line)?);
+        }
     }
     all.sort();
     all.dedup();

@@ -1,8 +1,8 @@
-//! `cargo xtask dist`: a tarball that runs from any folder, a Debian package, and one for Fedora and its relatives.
+//! `cargo xtask dist`: a tarball that runs from any folder, Debian packages, and some for Fedora and its relatives.
 //!
 //! In outline, it builds with the profile `dist` ([`build`]) for systems as old as glibc 2.28 ([`old_glibc`]),
 //! removes what only debuggers need ([`strip`]), lays the files out as an installation has them ([`layout`]),
-//! and packs that in three ways ([`tarball`], [`deb`], [`rpm`]). The same commit built with the same toolchain
+//! and packs that in three ways ([`tarball`], [`deb`], [`rpm`]); [`one_file`] is memtap for reading alone. The same commit built with the same toolchain
 //! gives the same bytes: times are the commit's, names are sorted, everything belongs to root, and paths of this
 //! machine are omitted. With `--check`, [`check`] installs the packages where nothing of memtap was before.
 
@@ -13,6 +13,7 @@ mod glibc;
 mod layout;
 mod licences;
 mod old_glibc;
+mod one_file;
 mod rpm;
 mod strip;
 mod symbols;
@@ -75,12 +76,14 @@ struct Packages {
     tarball: PathBuf,
     debug: PathBuf,
     deb: PathBuf,
+    query_deb: PathBuf,
     rpm: PathBuf,
+    query_rpm: PathBuf,
 }
 
 impl Packages {
-    fn all(&self) -> [&PathBuf; 4] {
-        [&self.tarball, &self.debug, &self.deb, &self.rpm]
+    fn all(&self) -> [&PathBuf; 6] {
+        [&self.tarball, &self.debug, &self.deb, &self.query_deb, &self.rpm, &self.query_rpm]
     }
 }
 
@@ -96,7 +99,9 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     if options.profile == "dist" {
         glibc::check(&built)?;
     }
-    for path in packages.all() {
+    let one_file = place.join(format!("memtap-{}-x86_64-static", release.version));
+    let one_file = one_file::make(&options.profile, &one_file)?;
+    for path in packages.all().into_iter().chain([&one_file]) {
         let bytes = fs::metadata(path).with_context(|| path.display().to_string())?.len();
         println!("{:6.1} MB  {}", bytes as f64 / 1e6, path.display());
     }
@@ -105,6 +110,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         check::same_bytes(&packages, &again)?;
         check::tarball(&packages, &release)?;
         check::in_debian(&packages)?;
+        one_file::check(&one_file, &built.join("memtap"))?;
         check::cargo_install()?;
         println!("the packages are as they should be");
     }
@@ -125,14 +131,19 @@ fn pack(built: &Path, release: &Release, place: &Path) -> Result<Packages> {
     let relocatable = layout::relocatable(&stripped, &work.join(&name), release)?;
     let tarball = tarball::pack(&relocatable, release, &place.join(format!("{name}.tar.xz")))?;
     let debug = tarball::pack(&stripped.debug, release, &place.join(format!("{name}-debug.tar.xz")))?;
+    let version = &release.version;
+    let deb = |name: &str| place.join(format!("{name}_{version}_amd64.deb"));
     let root = layout::debian(&stripped, &work.join("root"), release)?;
-    let deb =
-        deb::pack(&root, &stripped, release, &place.join(format!("memtap_{}_amd64.deb", release.version)))?;
+    let memtap_deb = deb::pack(&root, &stripped, release, &deb("memtap"))?;
+    let root = layout::query(&stripped, &work.join("query"))?;
+    let query_deb = deb::pack_query(&root, &stripped, release, &deb("memtap-query"))?;
+    let rpm = |name: &str| place.join(format!("{name}-{version}-1.x86_64.rpm"));
     let root = layout::red_hat(&stripped, &work.join("red-hat"), release)?;
-    let rpm = place.join(format!("memtap-{}-1.x86_64.rpm", release.version));
-    let rpm = rpm::pack(&root, release, &work, &rpm)?;
+    let memtap_rpm = rpm::pack(&rpm::MEMTAP, &root, release, &work, &rpm("memtap"))?;
+    let root = layout::query(&stripped, &work.join("query"))?;
+    let query_rpm = rpm::pack(&rpm::QUERY, &root, release, &work, &rpm("memtap-query"))?;
     fs::remove_dir_all(&work)?;
-    Ok(Packages { tarball, debug, deb, rpm })
+    Ok(Packages { tarball, debug, deb: memtap_deb, query_deb, rpm: memtap_rpm, query_rpm })
 }
 
 /// Every file is as old as the commit: what packs makes later ones older, not older ones later.

@@ -1,4 +1,4 @@
-//! The package for Fedora, RHEL and their relatives, built with `rpmbuild`, which Debian has, too.
+//! The packages for Fedora, RHEL and their relatives, built with `rpmbuild`, which Debian has, too.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,33 +9,73 @@ use anyhow::{Context, Result, bail};
 use super::{Release, set_times};
 use crate::shell;
 
-/// What the package says of itself. What it needs, `rpmbuild` finds in the binaries.
-const SPEC: &str = "\
-%global __requires_exclude ^/usr/bin/pkg-config$
-%global __provides_exclude_from ^/usr/lib/memtap/
-Name: memtap
-Version: @version@
-Release: 1
-Summary: Shows what a program does to its memory
-License: (MIT OR Apache-2.0) AND GPL-2.0-or-later
-URL: https://github.com/memtap/memtap
-Suggests: qemu-system-x86-core
+/// What a package says of itself. What it needs, `rpmbuild` finds in the binaries.
+pub(super) struct Words {
+    name: &'static str,
+    summary: &'static str,
+    licence: &'static str,
+    /// Lines of the preamble, beside those that all have.
+    more: &'static str,
+    description: &'static str,
+    /// What is run after it is installed, and after it is removed.
+    scripts: &'static str,
+}
 
-%description
+/// memtap.
+pub(super) const MEMTAP: Words = Words {
+    name: "memtap",
+    summary: "Shows what a program does to its memory",
+    licence: "(MIT OR Apache-2.0) AND GPL-2.0-or-later",
+    more: "Suggests: qemu-system-x86-core\nSuggests: memtap-query\n",
+    description: "\
 memtap records every load, store and allocation of a program, names them by
 variable, and keeps them in a compact file that can be asked again: what is
 accessed most and by whom, races, errors of the heap, caches, layouts of types.
 Nothing is recompiled.
+",
+    scripts: "%post -p /sbin/ldconfig\n%postun -p /sbin/ldconfig\n",
+};
 
+/// The programs of SQL.
+pub(super) const QUERY: Words = Words {
+    name: "memtap-query",
+    summary: "Queries in SQL on what memtap recorded",
+    licence: "MIT OR Apache-2.0",
+    more: "Requires: memtap = @version@\n",
+    description: "\
+memtap sql, catalogue and cluster: the tables of one trace or of many, on one
+machine or on many, and in Parquet files for other engines.
+",
+    scripts: "",
+};
+
+impl Words {
+    fn spec(&self, version: &str, root: &str) -> String {
+        let Self { name, summary, licence, more, description, scripts } = self;
+        let more = more.replace("@version@", version);
+        format!(
+            "\
+%global __requires_exclude ^/usr/bin/pkg-config$
+%global __provides_exclude_from ^/usr/lib/memtap/
+Name: {name}
+Version: {version}
+Release: 1
+Summary: {summary}
+License: {licence}
+URL: https://github.com/memtap/memtap
+{more}
+%description
+{description}
 %install
-cp -a '@root@/.' '%{buildroot}/'
+cp -a '{root}/.' '%{{buildroot}}/'
 
-%post -p /sbin/ldconfig
-%postun -p /sbin/ldconfig
-
+{scripts}
 %files
 %defattr(-,root,root)
-";
+"
+        )
+    }
+}
 
 /// What `rpmbuild` would do beyond packing what is there, and what would differ from machine to machine.
 const DEFINES: [&str; 11] = [
@@ -53,7 +93,7 @@ const DEFINES: [&str; 11] = [
 ];
 
 /// Packs an installation; returns the package's path.
-pub(super) fn pack(root: &Path, release: &Release, work: &Path, to: &Path) -> Result<PathBuf> {
+pub(super) fn pack(words: &Words, root: &Path, release: &Release, work: &Path, to: &Path) -> Result<PathBuf> {
     let text = |path: &Path| -> Result<String> {
         let text = path.to_str().context("the path of the target directory is not UTF-8")?;
         if text.contains(['\'', '%']) {
@@ -62,7 +102,7 @@ pub(super) fn pack(root: &Path, release: &Release, work: &Path, to: &Path) -> Re
         Ok(text.to_owned())
     };
     let (source, work) = (text(root)?, text(work)?);
-    let mut spec = SPEC.replace("@version@", &release.version).replace("@root@", &source);
+    let mut spec = words.spec(&release.version, &source);
     for path in files(root)? {
         let below = path.strip_prefix(root).context("a file lies in its folder")?;
         let _ = writeln!(spec, "\"/{}\"", text(below)?);
@@ -83,6 +123,9 @@ pub(super) fn pack(root: &Path, release: &Release, work: &Path, to: &Path) -> Re
     Ok(to.to_path_buf())
 }
 
+/// Folders that no other package has.
+const OWN_FOLDERS: [&str; 2] = ["memtap", "memtap-query"];
+
 /// Every file and link, sorted, and the folders that are memtap's own.
 fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -92,7 +135,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     for entry in entries {
         match entry.file_type()?.is_dir() {
             // With all that is in it.
-            true if entry.file_name() == "memtap" => found.push(entry.path()),
+            true if OWN_FOLDERS.iter().any(|own| entry.file_name() == *own) => found.push(entry.path()),
             true => found.extend(files(&entry.path())?),
             false => found.push(entry.path()),
         }

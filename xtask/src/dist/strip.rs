@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::build::{LIBRARIES, OWN_LIBRARIES, PROGRAMS};
+use super::build::PARTS;
 use crate::shell;
 
 /// What packages are made of.
@@ -21,7 +21,7 @@ pub(super) fn run(built: &Path, work: &Path) -> Result<Stripped> {
     let stripped = Stripped { files: work.join("stripped"), debug: work.join("debug") };
     fs::create_dir_all(&stripped.files)?;
     fs::create_dir_all(&stripped.debug)?;
-    for name in PROGRAMS.iter().chain(&OWN_LIBRARIES).chain(&LIBRARIES) {
+    for name in PARTS.iter().flat_map(|part| part.files()) {
         let from = built.join(name);
         let (file, debug) = (stripped.files.join(name), stripped.debug.join(format!("{name}.debug")));
         fs::copy(&from, &file).with_context(|| format!("{}: was not built", from.display()))?;
