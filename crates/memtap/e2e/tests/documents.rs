@@ -86,17 +86,27 @@ fn options(text: &str) -> BTreeSet<String> {
     long.map(str::to_owned).collect()
 }
 
-/// The commands of memtap, each with its options.
+/// The commands that a help lists.
+fn listed(help: &str) -> Vec<&str> {
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = commands.take_while(|line| !line.is_empty()).filter_map(|line| {
+        let name = line.strip_prefix("  ")?.split_whitespace().next()?;
+        (!line.starts_with("   ")).then_some(name)
+    });
+    names.collect()
+}
+
+/// The commands of memtap, each with its options and those of the commands below it.
 fn help() -> BTreeMap<String, BTreeSet<String>> {
     let said = |args: &[&str]| run(Command::new(memtap()).args(args), b"").out();
     let top = said(&["--help"]);
-    let commands = top.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let names = commands.take_while(|line| !line.is_empty()).filter_map(|line| {
-        let name = line.strip_prefix("  ")?.split_whitespace().next()?;
-        (!line.starts_with("   ")).then(|| name.to_owned())
-    });
-    let mut all: BTreeMap<String, BTreeSet<String>> =
-        names.map(|name| (name.clone(), options(&said(&[&name, "--help"])))).collect();
+    let of_command = |name: &str| {
+        let text = said(&[name, "--help"]);
+        let below = listed(&text).into_iter().filter(|below| *below != "help");
+        let below: Vec<_> = below.flat_map(|below| options(&said(&[name, below, "--help"]))).collect();
+        (name.to_owned(), options(&text).into_iter().chain(below).collect())
+    };
+    let mut all: BTreeMap<String, BTreeSet<String>> = listed(&top).into_iter().map(of_command).collect();
     all.insert(String::new(), options(&top));
     all
 }
