@@ -40,6 +40,8 @@ impl Dependency {
         let [package, licence] = line.split('\t').collect::<Vec<_>>()[..] else {
             bail!("cargo tree says {line:?}, which is not a package and its licence");
         };
+        // What has been listed with its dependencies before is marked so.
+        let licence = licence.trim_end_matches(" (*)");
         let words: Vec<&str> = package.split(' ').collect();
         let [name, version, rest @ ..] = &words[..] else { bail!("cargo tree says {line:?}") };
         if rest.iter().any(|word| word.starts_with("(/")) {
@@ -91,7 +93,8 @@ fn linked(parts: &[&Part]) -> Result<Vec<Dependency>> {
     let mut all = Vec::new();
     for part in parts {
         let mut tree = shell::command(&["cargo", "tree", "--locked", "--offline", "--edges", "normal"]);
-        tree.args(["--target", "x86_64-unknown-linux-gnu", "--prefix", "none", "--no-dedupe"]);
+        // Each with its own dependencies once: of DataFusion's there are more ways through the tree than anybody can wait for.
+        tree.args(["--target", "x86_64-unknown-linux-gnu", "--prefix", "none"]);
         tree.args(["--format", "{p}\t{l}"]);
         part.select(&mut tree);
         let lines = shell::output(&mut tree)?;
@@ -143,6 +146,7 @@ mod tests {
             assert_eq!(found, expect, "{line}");
         };
         check("clap v4.6.7\tMIT OR Apache-2.0", Some(("clap", "4.6.7", "MIT OR Apache-2.0")));
+        check("clap v4.6.7\tMIT OR Apache-2.0 (*)", Some(("clap", "4.6.7", "MIT OR Apache-2.0")));
         check("clap_derive v4.6.7 (proc-macro)\tMIT", Some(("clap_derive", "4.6.7", "MIT")));
         check("memref v0.1.0 (/src/memtap/crates/base/memref)\tMIT OR Apache-2.0", None);
         assert!(Dependency::parse("nameless v1.0.0\t").is_err());
