@@ -33,13 +33,14 @@ fn a_run_leaves_its_findings_and_fails_where_it_grew() {
     fs::rename(dir.path().join("memtap-results/run.memtap"), dir.path().join("before.memtap"))
         .expect("moved");
 
-    let baseline = [("MEMTAP_BASELINE", "before.memtap"), ("MEMTAP_FAIL_IF", "accesses>50%\nloads>60%\n")];
+    // bash accesses about as much as the program, and more the more variables there are in its environment.
+    let baseline = [("MEMTAP_BASELINE", "before.memtap"), ("MEMTAP_FAIL_IF", "accesses>10%\nloads>90%\n")];
     let again = act(dir.path(), &[&baseline[..], &[("MEMTAP_RUN", program)]].concat());
     assert_eq!(again.status, 0, "{}", again.err());
     let twice = format!("{program}; {program}");
     let grown = act(dir.path(), &[&baseline[..], &[("MEMTAP_RUN", &twice)]].concat());
     assert_eq!(grown.status, 3, "{}", grown.err());
-    assert!(grown.err().contains("which accesses>50% forbids"), "{}", grown.err());
+    assert!(grown.err().contains("which accesses>10% forbids"), "{}", grown.err());
     assert!(read("memtap-results/diff.txt").lines().any(|line| line.ends_with(" total")));
 }
 
