@@ -161,10 +161,11 @@ impl LineShare {
         line >> self.shift & self.mask == self.number
     }
 
-    /// Whether both are in one share, whichever it is.
+    /// Whether all lines from one to another are in one share, whichever it is. An access that saves the state of a processor has
+    /// dozens of lines: the first and the last can be in a share that those between them are not in.
     #[inline]
     pub(super) fn has_no_bound_between(self, first: u64, last: u64) -> bool {
-        first >> self.shift & self.mask == last >> self.shift & self.mask
+        self.mask == 0 || first >> self.shift == last >> self.shift
     }
 }
 
@@ -203,6 +204,16 @@ mod tests {
         let shape = text.parse::<CacheShape>();
         let got = shape.map(|shape| (shape.bytes, shape.ways, shape.line_bytes, shape.sets()));
         assert_eq!(got.map_err(|error| error.to_string()), expect.map_err(str::to_owned), "{text}");
+    }
+
+    #[test]
+    fn long_accesses_are_of_several_shares() {
+        let share = LineShare { shift: 5, mask: 1, number: 0 };
+        assert!(share.has_no_bound_between(0, 31) && share.has_no_bound_between(40, 41));
+        assert!(!share.has_no_bound_between(31, 32));
+        // It begins and ends in one, and the other has what is between.
+        assert!(share.has(31) && share.has(64) && !share.has_no_bound_between(31, 64));
+        assert!(LineShare::ALL.has_no_bound_between(0, 1000));
     }
 
     #[test]
