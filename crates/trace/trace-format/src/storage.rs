@@ -19,6 +19,11 @@ pub trait TraceSource: Send + Sync {
         let _ = suffix;
         Ok(None)
     }
+
+    /// Whether they are a file of this machine, beside which something can be put under its name.
+    fn is_here(&self) -> bool {
+        false
+    }
 }
 
 /// A file that is known by its path.
@@ -55,6 +60,10 @@ impl TraceSource for NamedFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn is_here(&self) -> bool {
+        true
     }
 }
 

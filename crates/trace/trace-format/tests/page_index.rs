@@ -9,8 +9,8 @@ use std::path::Path;
 use memref::{Access, AccessKind, ProcessId, ThreadId, VirtAddr};
 use proptest::prelude::*;
 use trace_format::{
-    CreateOptions, Encoders, Filter, KindSet, NoIndex, PageCell, PageIndex, PageTotal, ProcessRecord,
-    ThreadRecord, Trace, TraceWriter,
+    CreateOptions, Encoders, Filter, KindSet, Limits, NoIndex, PageCell, PageIndex, PageTotal, ProcessRecord,
+    ThreadRecord, Trace, TraceSource, TraceWriter,
 };
 
 /// Writes threads of two processes; each thread's frames have `frame` accesses.
@@ -204,6 +204,42 @@ fn many_pages_make_coarse_cells_and_exact_totals() {
     assert!(cells.len() <= 1024 && cells.len() > 300 && *shift > 12, "{shift}");
     assert_eq!(cells.iter().map(|cell| cell.counts[0]).sum::<u32>(), 5000);
     assert_eq!(index.totals().unwrap().unwrap(), scanned(&[accesses]));
+}
+
+/// The bytes of a trace that lies elsewhere.
+struct Elsewhere(Vec<u8>);
+
+impl TraceSource for Elsewhere {
+    fn len_bytes(&self) -> std::io::Result<u64> {
+        self.0.len_bytes()
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        self.0.read_at(offset, bytes)
+    }
+}
+
+#[test]
+fn the_index_of_a_trace_that_lies_elsewhere_is_kept_while_it_is_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t");
+    write(&path, &[pages(10, 4), pages(3, 9)], "live", 4);
+    let here = Trace::open(&path).unwrap();
+    let expected = build(&here, 2);
+    let source = Box::new(Elsewhere(std::fs::read(&path).unwrap()));
+    let there = Trace::open_on(source, "there", Encoders::default(), Limits::default()).unwrap();
+    assert!(here.is_here() && !there.is_here());
+    assert!(there.page_index().is_none());
+    let refused = PageIndex::build(&there, 2, &mut |_| ()).unwrap_err().to_string();
+    assert!(refused.starts_with("there: lies elsewhere"), "{refused}");
+    let built = PageIndex::build_apart(&there, 2, &mut |_| ()).unwrap();
+    assert_eq!(built.cells().unwrap(), expected.cells().unwrap());
+    assert_eq!(built.totals().unwrap(), expected.totals().unwrap());
+    // Whoever looks for it finds it, and filters do.
+    assert_eq!(there.page_index().unwrap().totals().unwrap(), expected.totals().unwrap());
+    let filter = Filter { addresses: vec![VirtAddr(0x1000)..VirtAddr(0x1800)], ..Filter::default() };
+    assert_eq!(read(&there, &filter), read(&here, &filter));
+    assert!(!std::path::Path::new("there.mtx").exists());
 }
 
 #[test]

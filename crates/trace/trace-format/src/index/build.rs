@@ -13,8 +13,8 @@ use super::{
     entry::{IndexedFrame, PAGE_SHIFT},
 };
 use crate::{
-    CreateOptions, Error, FileSink, Guid, Interval, StreamDescription, StreamKind, SyncPolicy, Trace,
-    TraceWriter, TypedWriter,
+    CreateOptions, Encoders, Error, FileSink, FileStorage, Guid, Interval, Limits, StreamDescription,
+    StreamKind, SyncPolicy, Trace, TraceWriter, TypedWriter,
     directory::FrameRef,
     in_order::in_order,
     reader::{FrameError, Stream},
@@ -91,18 +91,8 @@ struct IndexOutput {
 }
 
 impl IndexOutput {
-    fn create(path: &Path, key: u64) -> Result<Self, Error> {
-        let half = key.to_le_bytes();
-        let session = Guid(std::array::from_fn(|at| half[at % 8]));
-        let options = CreateOptions {
-            force: true,
-            session: Some(session),
-            clock: || 0,
-            sync: SyncPolicy::Never,
-            ..CreateOptions::default()
-        };
-        let sink = Arc::new(FileSink::create(path, options.clone())?);
-        let writer = TraceWriter::on_sink(sink, options);
+    fn create(sink: FileSink, options: CreateOptions, key: u64) -> Result<Self, Error> {
+        let writer = TraceWriter::on_sink(Arc::new(sink), options);
         writer.set_property(PROPERTY_VERSION, VERSION)?;
         writer.set_property(PROPERTY_KEY, &format!("{key:016x}"))?;
         let stream = |kind| writer.typed(StreamDescription::of_kind(kind, None), SEGMENT_ENTRIES);
@@ -192,15 +182,20 @@ impl PageIndex {
     /// complete. `progress` is told of each frame.
     ///
     /// # Errors
-    /// Where the trace can't be read, or the index can't be written.
+    /// Where the trace can't be read, the index can't be written, or the trace lies on another machine.
     pub fn build(
         trace: &Trace,
         threads: usize,
         progress: &mut dyn FnMut(&BuildStep<'_>),
     ) -> Result<Self, Error> {
         let path = Self::path(trace.path());
+        if !trace.inner().file.is_here() {
+            let what = "lies elsewhere, so no page index can be put beside it; build it where the trace lies";
+            return Err(Error::Remote { path: trace.path().into(), what: what.to_owned() });
+        }
         let unfinished = unfinished(&path);
-        let written = write(trace, threads, &unfinished, progress).and_then(|()| {
+        let sink = FileSink::create(&unfinished, options(trace));
+        let written = sink.and_then(|sink| write(trace, threads, sink, progress)).and_then(|()| {
             std::fs::rename(&unfinished, &path).map_err(|source| Error::Io {
                 path: path.clone(),
                 operation: "replace the index",
@@ -214,6 +209,44 @@ impl PageIndex {
         written?;
         Self::open(trace).map_err(|none| Error::Index { path, what: none.to_string() })
     }
+
+    /// As [`Self::build`], in a file without a name, which is kept as long as the trace is open: beside a trace on another machine, or
+    /// in a directory of somebody else, nothing can be put.
+    ///
+    /// # Errors
+    /// Where the trace can't be read, or the index can't be written.
+    pub fn build_apart(
+        trace: &Trace,
+        threads: usize,
+        progress: &mut dyn FnMut(&BuildStep<'_>),
+    ) -> Result<Self, Error> {
+        let failed = |source| Error::Io {
+            path: std::env::temp_dir(),
+            operation: "make a file for the page index",
+            offset: 0,
+            source,
+        };
+        let path = Self::path(trace.path());
+        let file = tempfile::tempfile().map_err(failed)?;
+        let storage = Box::new(FileStorage(file.try_clone().map_err(failed)?));
+        write(trace, threads, FileSink::create_on(storage, &path, options(trace))?, progress)?;
+        let built = Trace::open_on(Box::new(file), &path, Encoders::default(), Limits::default())?;
+        // Another one that was built meanwhile is as good.
+        let _first = trace.inner().index.built.set(built);
+        Self::open(trace).map_err(|none| Error::Index { path, what: none.to_string() })
+    }
+}
+
+/// How an index is written: the same bytes for the same trace.
+fn options(trace: &Trace) -> CreateOptions {
+    let half = trace.inner().key.to_le_bytes();
+    CreateOptions {
+        force: true,
+        session: Some(Guid(std::array::from_fn(|at| half[at % 8]))),
+        clock: || 0,
+        sync: SyncPolicy::Never,
+        ..CreateOptions::default()
+    }
 }
 
 /// Where an index is until it is complete: beside its place, so that it can be renamed.
@@ -226,7 +259,7 @@ fn unfinished(path: &Path) -> PathBuf {
 fn write(
     trace: &Trace,
     threads: usize,
-    path: &Path,
+    sink: FileSink,
     progress: &mut dyn FnMut(&BuildStep<'_>),
 ) -> Result<(), Error> {
     let jobs = jobs(trace);
@@ -234,7 +267,7 @@ fn write(
     for job in &jobs {
         whole.entry(job.process).or_insert(Interval::NONE).join(job.frame.header.bounds.cycles);
     }
-    let mut output = IndexOutput::create(path, trace.inner().key)?;
+    let mut output = IndexOutput::create(sink, options(trace), trace.inner().key)?;
     let mut totals = TotalsByPage::default();
     in_order(
         jobs.len(),

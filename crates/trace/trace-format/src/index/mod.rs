@@ -23,8 +23,6 @@ const MOST_CELLS: usize = 1024;
 const MOST_TOTALS: usize = 1 << 22;
 /// Entries of a frame of the index at most, so that what reads one knows what it takes.
 const SEGMENT_ENTRIES: usize = 1 << 16;
-/// What is added to the trace's name.
-const SUFFIX: &str = ".mtx";
 const PROPERTY_KEY: &str = "index-of";
 const PROPERTY_VERSION: &str = "index-version";
 const VERSION: &str = "1";

@@ -9,7 +9,7 @@ use memref::VirtAddr;
 
 use super::{
     MOST_CELLS, PROPERTY_KEY, PROPERTY_TOTALS, PROPERTY_VERSION, PageCell, PageTotal, SEGMENT_ENTRIES,
-    SUFFIX, VERSION,
+    VERSION,
     cells::lines_between,
     entry::{ENTRY_BYTES, IndexedFrame, PAGE_SHIFT},
 };
@@ -59,6 +59,8 @@ pub(crate) struct LoadedCells {
 /// Where the index of a trace is looked for, once, by whoever needs it first.
 #[derive(Debug, Default)]
 pub(crate) struct IndexPlace {
+    /// One that was built of a trace beside which nothing can be put.
+    pub(super) built: OnceLock<Trace>,
     loaded: OnceLock<Option<LoadedCells>>,
 }
 
@@ -96,10 +98,13 @@ fn entries<T>(
 }
 
 impl PageIndex {
+    /// What is added to the trace's name.
+    pub const SUFFIX: &str = ".mtx";
+
     /// Where the index of a trace lies.
     pub fn path(trace: &Path) -> PathBuf {
         let mut name = trace.as_os_str().to_owned();
-        name.push(SUFFIX);
+        name.push(Self::SUFFIX);
         name.into()
     }
 
@@ -113,7 +118,10 @@ impl PageIndex {
 
     fn open_beside(trace: &TraceData) -> Result<Self, NoIndex> {
         let unreadable = |error: &dyn Display| NoIndex::Damaged(error.to_string());
-        let source = trace.file.beside(SUFFIX).map_err(|error| unreadable(&error))?;
+        if let Some(built) = trace.index.built.get() {
+            return Self::of(trace, built.clone());
+        }
+        let source = trace.file.beside(Self::SUFFIX).map_err(|error| unreadable(&error))?;
         let path = Self::path(&trace.file.path);
         let open = |source| Trace::open_on(source, path, Encoders::default(), Limits::default());
         let file = source.map(open).ok_or(NoIndex::Absent)?;

@@ -126,6 +126,16 @@ impl TraceFile {
         })
     }
 
+    /// Whether something can be put beside the file.
+    pub(crate) fn is_here(&self) -> bool {
+        self.source.is_here()
+    }
+
+    /// How long it is now.
+    pub(crate) fn bytes_now(&self) -> io::Result<u64> {
+        self.source.len_bytes()
+    }
+
     /// What lies beside the file under its name with a suffix.
     pub(crate) fn beside(&self, suffix: &str) -> io::Result<Option<Box<dyn TraceSource>>> {
         self.source.beside(suffix)

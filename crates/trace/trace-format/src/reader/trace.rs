@@ -182,6 +182,19 @@ impl Trace {
         self.inner.file.len
     }
 
+    /// Bytes that its file has by now: more than [`Self::file_bytes`] where it is still being written.
+    ///
+    /// # Errors
+    /// Where its file can't be asked any more.
+    pub fn bytes_now(&self) -> std::io::Result<u64> {
+        self.inner.file.bytes_now()
+    }
+
+    /// Whether it is a file of this machine, rather than an object of a store or a file of a server.
+    pub fn is_here(&self) -> bool {
+        self.inner.file.is_here()
+    }
+
     /// The session's GUID, unless the file header is damaged.
     pub fn session(&self) -> Option<Guid> {
         self.session
