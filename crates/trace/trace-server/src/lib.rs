@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use address::Address;
 pub use client::{
     Batch, Client, DataReader, DataWriter, Entry, EntryCursor, EntryReader, EntryStream, EntryWriter,
-    MergedEntry, Multiplexer, RemoteSink, SharedWriter,
+    MergedEntry, Multiplexer, RemoteSink, ServerFile, SharedWriter,
 };
 pub use engine::{Engine, EngineOptions, StoreFormat, Workers};
 pub use error::{Error, RefusalReason};
@@ -29,7 +29,7 @@ pub use role::Role;
 pub use server::{LogLevel, Server};
 pub use tls::{Credentials, read_token};
 pub use upstream::{TraceOptions, Upstream};
-pub use wire::{By, OpenMode, SessionInfo, StreamStatistics, SyncWhen};
+pub use wire::{By, OpenMode, SessionInfo, StoredFile, StreamStatistics, SyncWhen};
 
 /// A poisoned lock means that a thread panicked between two consistent states; what it guards is still valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -52,7 +52,8 @@ impl Role {
             | Request::OpenReader { .. }
             | Request::Read { .. }
             | Request::Seek { .. }
-            | Request::CloseReader { .. } => Self::Read,
+            | Request::CloseReader { .. }
+            | Request::ReadFile { .. } => Self::Read,
         }
     }
 }

@@ -68,6 +68,14 @@ impl Connection {
         Error::Protocol { address: self.address.clone(), what: "the answer does not fit the request" }
     }
 
+    /// Fails where the server speaks an earlier version of the protocol.
+    pub(crate) fn needs(&self, minor: u16) -> Result<(), Error> {
+        match &self.side {
+            Side::Embedded(_) => Ok(()),
+            Side::Socket(socket) => lock(socket).needs(minor),
+        }
+    }
+
     /// Has the server keep the channel after a cut.
     pub(crate) fn keep(&self, seconds: u32, tell: fn(&str)) -> Result<u32, Error> {
         match &self.side {

@@ -25,6 +25,7 @@
 mod connection;
 mod cursor;
 mod data;
+mod file;
 mod frames;
 mod multiplexer;
 mod reader;
@@ -38,12 +39,13 @@ use std::sync::Arc;
 
 use trace_format::{CodedFrame, EntryType, Filter, Guid, StreamDescription};
 
-use crate::wire::{By, OpenMode, Reply, Request, SessionInfo, StreamStatistics};
+use crate::wire::{By, OpenMode, Reply, Request, SessionInfo, StoredFile, StreamStatistics};
 use crate::{Address, Engine, Error, TraceOptions};
 use connection::Connection;
 
 pub use cursor::{Entry, EntryCursor};
 pub use data::{DataReader, DataWriter};
+pub use file::ServerFile;
 pub use multiplexer::{MergedEntry, Multiplexer};
 pub use reader::{Batch, EntryReader};
 pub use shared::SharedWriter;
@@ -182,6 +184,19 @@ impl Client {
     /// Opens a trace that is there, also one that is still being written.
     pub fn open_trace(&self, specifier: &str, mode: OpenMode) -> Result<(), Error> {
         self.done(&Request::OpenTrace { specifier: specifier.into(), mode })
+    }
+
+    /// How long a file of the session's trace is, and bytes of it from an offset on: at most so many, and as many as a message holds.
+    pub(crate) fn read_file(
+        &self,
+        file: StoredFile,
+        offset: u64,
+        most: u32,
+    ) -> Result<(u64, Vec<u8>), Error> {
+        match self.call(&Request::ReadFile { file, offset, most })? {
+            Reply::File { file_bytes, bytes } => Ok((file_bytes, bytes)),
+            _ => Err(self.connection.strange()),
+        }
     }
 
     /// Closes the session's trace; returns the bytes of its file.

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use crate::channel::{Channel, UnixChannel, notice_cuts};
 use crate::wire::{
-    self, ChannelKey, MAX_BODY_BYTES, MINOR_VERSION, Message, ReadError, Reply, Request, VERSION,
+    self, ChannelKey, LEAST_MINOR_VERSION, MAX_BODY_BYTES, MINOR_VERSION, Message, ReadError, Reply, Request,
+    VERSION,
 };
 use crate::{Address, Error, RefusalReason};
 
@@ -118,6 +119,8 @@ pub(super) struct Socket {
     address: Address,
     token: String,
     channel: Box<dyn Channel>,
+    /// The minor version of the protocol that the server speaks.
+    minor: u16,
     number: u32,
     sent: VecDeque<Sent>,
     in_flight_bytes: usize,
@@ -155,6 +158,7 @@ impl Socket {
             address: address.clone(),
             token,
             channel,
+            minor: 0,
             number: 0,
             sent: VecDeque::new(),
             in_flight_bytes: 0,
@@ -165,9 +169,20 @@ impl Socket {
         };
         let hello = hello(&socket.token);
         match socket.call(&hello)? {
-            Reply::Hello { minor, .. } if minor >= MINOR_VERSION => Ok(socket),
+            Reply::Hello { minor, .. } if minor >= LEAST_MINOR_VERSION => {
+                socket.minor = minor;
+                Ok(socket)
+            }
             Reply::Hello { .. } => Err(Error::OlderServer { address: address.to_string() }),
             _ => Err(socket.strange()),
+        }
+    }
+
+    /// Fails where the server speaks an earlier version of the protocol.
+    pub(super) fn needs(&self, minor: u16) -> Result<(), Error> {
+        match self.minor < minor {
+            true => Err(Error::OlderServer { address: self.address.to_string() }),
+            false => Ok(()),
         }
     }
 
@@ -436,7 +451,8 @@ mod tests {
         let server = std::thread::spawn(move || {
             let mut channel = UnixChannel::new(listener.accept().expect("a client").0, false);
             let hello = wire::read(&mut channel, MAX_BODY_BYTES).expect("a hello");
-            let reply = Reply::Hello { major: VERSION, minor: MINOR_VERSION - 1, server: "earlier".into() };
+            let reply =
+                Reply::Hello { major: VERSION, minor: LEAST_MINOR_VERSION - 1, server: "earlier".into() };
             channel.send(&wire::frame(&reply.encode(hello.number)), None).expect("it listens");
         });
         let error = Client::connect(&Address::Unix(path.clone()), None).expect_err("it is older");

@@ -211,6 +211,10 @@ impl ChannelHandler {
                 self.readers.remove(&reader).ok_or_else(|| no_such("reader", reader))?;
                 done(18)
             }
+            Request::ReadFile { file, offset, most } => {
+                let (file_bytes, bytes) = self.session()?.reader()?.file_bytes_from(file, offset, most)?;
+                Ok(Reply::File { file_bytes, bytes }.into())
+            }
             Request::AddProperty { key, value } => {
                 self.session()?.writer()?.add_property(&key, &value)?;
                 done(19)

@@ -1,14 +1,17 @@
 //! Reads traces for clients: segments are decoded once and kept for a while, and the next one is decoded ahead.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 
 use buffers_host::Region;
 use memref::VirtAddr;
-use trace_format::{EntryFilter, Filter, StreamReader, Trace};
+use trace_format::{EntryFilter, Filter, PageIndex, StreamReader, Trace};
 
 use super::cache::{DecodedSegment, SegmentKey};
 use super::resources::Resources;
-use crate::wire::{By, EntryBlock, StreamStatistics};
+use super::root::Purpose;
+use crate::wire::{By, EntryBlock, MAX_FILE_BYTES, StoredFile, StreamStatistics};
 use crate::{Error, RefusalReason, lock};
 
 /// Segments that one request looks into at most, so that a filter that matches nothing does not hold the channel.
@@ -24,11 +27,23 @@ pub(crate) struct ReadTrace {
     /// Tells it from others in the cache.
     id: u64,
     trace: Mutex<Trace>,
+    /// Its file, and by what name clients know it.
+    file: File,
+    name: String,
+    /// The page index beside it, once somebody asked for it and it was there.
+    index: Mutex<Option<Arc<File>>>,
 }
 
 impl ReadTrace {
-    pub(crate) fn new(resources: &Arc<Resources>, trace: Trace) -> Self {
-        Self { resources: resources.clone(), id: resources.next_id(), trace: Mutex::new(trace) }
+    pub(crate) fn new(resources: &Arc<Resources>, trace: Trace, file: File, name: &str) -> Self {
+        Self {
+            resources: resources.clone(),
+            id: resources.next_id(),
+            trace: Mutex::new(trace),
+            file,
+            name: name.to_owned(),
+            index: Mutex::default(),
+        }
     }
 
     fn stream(&self, number: u32) -> Result<StreamReader, Error> {
@@ -52,6 +67,43 @@ impl ReadTrace {
 
     pub(crate) fn file_bytes(&self) -> u64 {
         lock(&self.trace).file_bytes()
+    }
+
+    /// How long a file of the trace is now, and at most so many of its bytes from an offset on.
+    pub(crate) fn file_bytes_from(
+        &self,
+        which: StoredFile,
+        offset: u64,
+        most: u32,
+    ) -> Result<(u64, Vec<u8>), Error> {
+        let index;
+        let file = match which {
+            StoredFile::Trace => &self.file,
+            StoredFile::Index => {
+                index = self.index()?;
+                &*index
+            }
+        };
+        let failed = |cause| Error::Io { what: self.name.clone(), operation: "read the file", cause };
+        let len = file.metadata().map_err(failed)?.len();
+        let wanted = len.saturating_sub(offset).min(most.into()).min(MAX_FILE_BYTES as u64);
+        let mut bytes = vec![0; wanted as usize];
+        file.read_exact_at(&mut bytes, offset).map_err(failed)?;
+        Ok((len, bytes))
+    }
+
+    /// The page index beside the trace: the one that was there when it was first asked for.
+    fn index(&self) -> Result<Arc<File>, Error> {
+        let mut index = lock(&self.index);
+        if let Some(file) = &*index {
+            return Ok(file.clone());
+        }
+        let name = PageIndex::path(self.name.as_ref());
+        let opened = self.resources.root.open(&name.to_string_lossy(), Purpose::Read);
+        let absent = |_| Error::refused(RefusalReason::Unknown, format!("{}: has no page index", self.name));
+        let file = Arc::new(opened.map_err(absent)?);
+        *index = Some(file.clone());
+        Ok(file)
     }
 
     fn key(&self, stream: u32, place: usize) -> SegmentKey {

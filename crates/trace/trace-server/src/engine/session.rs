@@ -275,9 +275,11 @@ impl StoreSession {
     fn reading(&self, name: &str) -> Result<Arc<ReadTrace>, Error> {
         let file = self.list.resources.root.open(name, Purpose::Read)?;
         let path = self.list.resources.root.path(name);
-        let trace = Trace::open_live_on(Box::new(file), &path, Encoders::default(), Limits::default())
+        let failed = |source| Error::Io { what: name.into(), operation: "open the file", cause: source };
+        let again = file.try_clone().map_err(failed)?;
+        let trace = Trace::open_live_on(Box::new(again), &path, Encoders::default(), Limits::default())
             .map_err(refused)?;
-        Ok(Arc::new(ReadTrace::new(&self.list.resources, trace)))
+        Ok(Arc::new(ReadTrace::new(&self.list.resources, trace, file, name)))
     }
 
     /// The trace, if it is being written.

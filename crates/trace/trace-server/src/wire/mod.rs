@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 
 pub(crate) use code::{Get, Put};
 pub use reply::{EntryBlock, Reply, SessionInfo, StreamStatistics};
-pub use request::{By, ChannelKey, FramePiece, HELLO_MAGIC, OpenMode, Request, SyncWhen};
+pub use request::{By, ChannelKey, FramePiece, HELLO_MAGIC, OpenMode, Request, StoredFile, SyncWhen};
 
 /// Bytes of a message's header.
 pub const HEADER_BYTES: usize = 16;
@@ -18,8 +18,12 @@ pub const MAX_BODY_BYTES: usize = 16 << 20;
 pub const MAX_HELLO_BYTES: usize = 4096;
 /// The protocol's major version.
 pub const VERSION: u16 = 1;
-/// The minor one: since 1 there are frames, and channels that are kept.
-pub const MINOR_VERSION: u16 = 1;
+/// The minor one: since 1 there are frames, and channels that are kept; since 2 files are read.
+pub const MINOR_VERSION: u16 = 2;
+/// The least one that a client can do with.
+pub(crate) const LEAST_MINOR_VERSION: u16 = 1;
+/// Bytes of a file that one answer has at most.
+pub const MAX_FILE_BYTES: usize = 4 << 20;
 /// The bit that marks an answer.
 pub(crate) const ANSWER: u16 = 0x8000;
 /// The code of a refusal.

@@ -94,6 +94,7 @@ pub enum Reply {
     Index { index: u64 },
     Kept { channel: ChannelKey, seconds: u32 },
     Resumed { last: Message },
+    File { file_bytes: u64, bytes: Vec<u8> },
     Refused { reason: RefusalReason, text: String },
 }
 
@@ -185,6 +186,11 @@ impl Reply {
                 body.put(&last.body);
                 23
             }
+            Self::File { file_bytes, bytes } => {
+                body.put_u64(*file_bytes);
+                body.put(bytes);
+                24
+            }
             Self::Refused { reason, text } => {
                 body.put_u16(*reason as u16);
                 body.put_string(text);
@@ -265,6 +271,7 @@ impl Reply {
                 let (number, code) = (get.u32()?, get.u16()?);
                 Self::Resumed { last: Message { code, number, body: get.rest().to_vec() } }
             }
+            24 => Self::File { file_bytes: get.u64()?, bytes: get.rest().to_vec() },
             code @ (3 | 5 | 6 | 7 | 13 | 14 | 18 | 19 | 20 | 21) => Self::Done { code },
             _ => return None,
         };

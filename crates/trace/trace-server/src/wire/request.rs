@@ -49,6 +49,15 @@ pub enum SyncWhen {
     Flushed,
 }
 
+/// Which file of a trace is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredFile {
+    /// The trace.
+    Trace,
+    /// The page index beside it.
+    Index,
+}
+
 macro_rules! numbered {
     ($name:ident { $($variant:ident = $code:literal),+ }) => {
         impl $name {
@@ -66,6 +75,7 @@ macro_rules! numbered {
 numbered!(OpenMode { Read = 0, Append = 1 });
 numbered!(By { Index = 0, Cycle = 1, WallNs = 2 });
 numbered!(SyncWhen { Never = 0, Closed = 1, Flushed = 2 });
+numbered!(StoredFile { Trace = 0, Index = 1 });
 
 /// One request. The fields are those of docs/protocol.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +104,7 @@ pub enum Request {
     AddFrame { piece: FramePiece },
     KeepChannel { seconds: u32 },
     ResumeChannel { channel: ChannelKey },
+    ReadFile { file: StoredFile, offset: u64, most: u32 },
 }
 
 /// A part of a frame: a whole one, unless it is too long for a message.
@@ -154,6 +165,7 @@ impl Request {
             Self::AddFrame { .. } => "add frame",
             Self::KeepChannel { .. } => "keep channel",
             Self::ResumeChannel { .. } => "resume channel",
+            Self::ReadFile { .. } => "read file",
         }
     }
 
@@ -264,6 +276,12 @@ impl Request {
                 channel.put(&mut body);
                 23
             }
+            Self::ReadFile { file, offset, most } => {
+                body.put_u8(file.code());
+                body.put_u64(*offset);
+                body.put_u32(*most);
+                24
+            }
         };
         Message { code, number, body }
     }
@@ -339,6 +357,11 @@ impl Request {
             }
             22 => Self::KeepChannel { seconds: get.u32()? },
             23 => Self::ResumeChannel { channel: ChannelKey::get(&mut get)? },
+            24 => Self::ReadFile {
+                file: StoredFile::from_code(get.u8()?)?,
+                offset: get.u64()?,
+                most: get.u32()?,
+            },
             _ => return None,
         };
         get.at_end().then_some(request)
