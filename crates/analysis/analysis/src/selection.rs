@@ -1,5 +1,7 @@
 //! Counting only a part of a trace, while tools that follow the stacks still receive everything.
 
+use std::collections::BTreeSet;
+
 use memref::{Access, Event, ThreadId};
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
@@ -14,15 +16,22 @@ pub(crate) struct Selection {
     filter: Option<Filter>,
     /// Of this thread alone.
     only: Option<ThreadId>,
+    /// Of these threads alone.
+    threads: Option<BTreeSet<ThreadId>>,
     /// The accesses of each thread so far.
     told: FxHashMap<ThreadId, u64>,
 }
 
 impl Selection {
+    /// That of some threads.
+    pub(crate) fn of_threads(threads: BTreeSet<ThreadId>) -> Self {
+        Self { threads: Some(threads), ..Self::default() }
+    }
+
     /// Whether all are counted.
     #[inline]
     pub(crate) fn is_all(&self) -> bool {
-        self.filter.is_none() && self.only.is_none()
+        self.filter.is_none() && self.only.is_none() && self.threads.is_none()
     }
 
     /// The number of the next access among those of its thread, of so many that are told now.
@@ -45,6 +54,7 @@ impl Selection {
     #[inline]
     pub(crate) fn has_thread(&self, thread: ThreadId) -> bool {
         self.only.is_none_or(|only| only == thread)
+            && self.threads.as_ref().is_none_or(|threads| threads.contains(&thread))
     }
 
     /// Whether an access of a thread with that number is counted.

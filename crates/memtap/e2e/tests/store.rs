@@ -155,7 +155,7 @@ fn answers_about_executions_and_about_accesses_are_the_same() {
         ("errors", &[]),
         ("cache", &[]),
     ];
-    let counts: [&[&str]; 13] = [
+    let counts: [&[&str]; 16] = [
         &["--by", "variable"],
         &["--by", "variable", "--json"],
         &["--by", "local", "--json"],
@@ -169,6 +169,9 @@ fn answers_about_executions_and_about_accesses_are_the_same() {
         &["--by", "field,line", "--json"],
         &["--by", "page,variable", "--json"],
         &["--by", "variable", "--json", "--thread", "0"],
+        &["--by", "variable", "--json", "--cycles", "1000..90000"],
+        &["--by", "local", "--json", "--cycles", "1000..90000", "--thread", "0"],
+        &["--by", "page,variable", "--json", "--range", "500..20000"],
     ];
     let dir = tempfile::tempdir().expect("a temporary directory");
     for program in programs {

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use memref::{Access, Event, Order, ProcessId, SyncFunction, SyncKind, ThreadId};
 use symbols::Resolver;
-use trace_format::{ExecutedFrame, Filter, KindSet, Shard};
+use trace_format::{ExecutedFrame, Filter, Shard};
 
 use super::processes::Processes;
 use super::{Moment, Tool, told_parts};
@@ -288,9 +288,25 @@ impl Session {
         workers: Vec<W>,
         stacks: Vec<&mut Stacks>,
     ) -> Result<(Vec<Resolver>, Vec<W>), Error> {
+        self.replay_divided_part(&Filter::default(), None, workers, stacks)
+    }
+
+    /// The same of the events that match; with `only`, of one thread. Stacks can be followed only where nothing is left out.
+    ///
+    /// # Errors
+    /// Where the trace can't be read, or a worker fails.
+    pub(crate) fn replay_divided_part<W: SliceWorker>(
+        &self,
+        filter: &Filter,
+        only: Option<ThreadId>,
+        workers: Vec<W>,
+        stacks: Vec<&mut Stacks>,
+    ) -> Result<(Vec<Resolver>, Vec<W>), Error> {
+        self.has_thread(only)?;
         let (sender, slices) = sync_channel(WAITING);
         let slices = Mutex::new(slices);
-        self.replay_slices(workers.into_iter().map(|worker| (worker, &slices)), vec![sender], stacks, false)
+        let workers = workers.into_iter().map(|worker| (worker, &slices));
+        self.replay_slices((filter, only), workers, vec![sender], stacks, false)
     }
 
     /// Replays everything, and has it counted by workers that are all told everything, order marks as well. Returns the resolvers as
@@ -307,12 +323,14 @@ impl Session {
             (sender, Mutex::new(slices))
         };
         let (senders, slices): (Vec<_>, Vec<_>) = workers.iter().map(channel).unzip();
-        self.replay_slices(workers.into_iter().zip(&slices), senders, Vec::new(), true)
+        let all = Filter::default();
+        self.replay_slices((&all, None), workers.into_iter().zip(&slices), senders, Vec::new(), true)
     }
 
-    /// Replays everything to workers, each of which takes slices from a channel.
+    /// Replays a part to workers, each of which takes slices from a channel.
     fn replay_slices<'c, W: SliceWorker>(
         &self,
+        (filter, only): (&Filter, Option<ThreadId>),
         workers: impl ExactSizeIterator<Item = (W, &'c Mutex<Receiver<Arc<Slice>>>)>,
         slices: Vec<SyncSender<Arc<Slice>>>,
         stacks: Vec<&mut Stacks>,
@@ -339,8 +357,8 @@ impl Session {
                 threads: HashSet::new(),
                 begun: Arc::default(),
             };
-            let chosen = |_| Some(Filter::default());
-            let resolvers = self.replay_threads(KindSet::ALL, &chosen, Shard::events, changes, &mut divider);
+            let chosen = |thread: ThreadId| only.is_none_or(|only| only == thread).then(|| filter.clone());
+            let resolvers = self.replay_threads(filter.kinds, &chosen, Shard::events, changes, &mut divider);
             divider.end_slice();
             drop(divider);
             let workers: Result<Vec<W>, Error> = running

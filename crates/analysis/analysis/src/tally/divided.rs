@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use memref::{Access, Event};
+use memref::{Access, Event, ThreadId};
 use symbols::Resolver;
-use trace_format::ExecutedFrame;
+use trace_format::{ExecutedFrame, Filter};
 
 use super::numbering::Numbering;
 use super::slot::slot;
@@ -69,7 +69,17 @@ impl<T: DividedTally> SliceWorker for TallyWorker<T> {
 }
 
 /// Has everything counted by several; `None`, and nothing is counted, where one does it better, or only one can.
-fn replay<T: DividedTally>(tally: &mut T, session: &Session) -> Result<Option<Vec<Resolver>>, Error> {
+fn replay<T: DividedTally>(
+    tally: &mut T,
+    session: &Session,
+    filter: &Filter,
+    only: Option<ThreadId>,
+) -> Result<Option<Vec<Resolver>>, Error> {
+    // Who follows stacks counts a part of what it has to be told.
+    let is_part = *filter != Filter::default() || only.is_some();
+    if is_part && tally.numberings().iter().any(|numbering| numbering.follows()) {
+        return Ok(None);
+    }
     let count = session.workers();
     if count < 2 {
         return Ok(None);
@@ -82,7 +92,7 @@ fn replay<T: DividedTally>(tally: &mut T, session: &Session) -> Result<Option<Ve
         workers.push(TallyWorker { tally: tally.empty(numberings), marks });
     }
     let stacks = tally.numberings().into_iter().filter_map(Numbering::stacks_mut).collect();
-    let (resolvers, mut workers) = session.replay_divided(workers, stacks)?;
+    let (resolvers, mut workers) = session.replay_divided_part(filter, only, workers, stacks)?;
     let mut numbers: Vec<Vec<Option<Vec<u32>>>> = vec![Vec::new(); count];
     for (side, own) in tally.numberings().into_iter().enumerate() {
         let marks: Vec<SliceMarks> =
@@ -167,19 +177,29 @@ impl DividedTally for PairTally {
 
 impl Tally {
     /// As [`replay`].
-    pub(super) fn replay_divided(&mut self, session: &Session) -> Result<Option<Vec<Resolver>>, Error> {
+    pub(super) fn replay_divided(
+        &mut self,
+        session: &Session,
+        filter: &Filter,
+        only: Option<ThreadId>,
+    ) -> Result<Option<Vec<Resolver>>, Error> {
         // The instruction of a function that is met first tells the row's line, and which one that is workers would decide. Rows of pairs
         // have none.
         if self.counted.iter().any(|counted| matches!(counted.numbering, Numbering::Code)) {
             return Ok(None);
         }
-        replay(self, session)
+        replay(self, session, filter, only)
     }
 }
 
 impl PairTally {
     /// As [`replay`].
-    pub(super) fn replay_divided(&mut self, session: &Session) -> Result<Option<Vec<Resolver>>, Error> {
-        replay(self, session)
+    pub(super) fn replay_divided(
+        &mut self,
+        session: &Session,
+        filter: &Filter,
+        only: Option<ThreadId>,
+    ) -> Result<Option<Vec<Resolver>>, Error> {
+        replay(self, session, filter, only)
     }
 }

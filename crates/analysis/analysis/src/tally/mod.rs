@@ -16,6 +16,7 @@ mod slot;
 mod step_groups;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -106,6 +107,11 @@ impl Tally {
         Ok(Self { counted, pages, ..Self::of_nothing() })
     }
 
+    /// Counts accesses of these threads alone.
+    pub fn of_threads(self, threads: BTreeSet<ThreadId>) -> Self {
+        Self { selection: Selection::of_threads(threads), ..self }
+    }
+
     /// Names allocation sites so.
     pub fn with_sites(self, style: SiteStyle) -> Self {
         Self { style, ..self }
@@ -156,18 +162,17 @@ impl Tally {
         filter: &Filter,
         only: Option<ThreadId>,
     ) -> Result<Vec<Resolver>, Error> {
+        let is_all = *filter == Filter::default() && only.is_none() && self.selection.is_all();
         // An index answers for all pages, and reads nothing.
         if self.counted.is_empty()
-            && *filter == Filter::default()
-            && only.is_none()
+            && is_all
             && let Some(indexed) = session.indexed_pages()?
         {
             self.pages = Some(indexed.pages);
             return Ok(indexed.resolvers);
         }
         // Code is counted without making accesses. Threads are not: what each is for, a replay tells.
-        if *filter == Filter::default()
-            && only.is_none()
+        if is_all
             && self.pages.is_none()
             && matches!(self.counted.as_slice(), [Counted { numbering: Numbering::Code, .. }])
             && let Some(counted) = session.counted_by_instruction(&[By::Function])?
@@ -175,9 +180,8 @@ impl Tally {
             *self = counted.tally;
             return Ok(counted.resolvers);
         }
-        if *filter == Filter::default()
-            && only.is_none()
-            && let Some(resolvers) = self.replay_divided(session)?
+        if self.selection.is_all()
+            && let Some(resolvers) = self.replay_divided(session, filter, only)?
         {
             return Ok(resolvers);
         }
@@ -249,21 +253,22 @@ impl CountsPart for Tally {
 
 impl Tool for Tally {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        let is_all = self.selection.is_all();
+        let begin = if is_all { 0 } else { self.selection.tell(at.thread, accesses.len()) };
         for counted in &mut self.counted {
             if let Numbering::Variable = counted.numbering
-                && self.selection.is_all()
+                && is_all
             {
                 for access in accesses {
                     let name = at.resolver.resolve_data(access.addr);
                     slot(&mut counted.sums.counts, name.variable.0).add(access);
                 }
-            } else if self.selection.is_all() {
+            } else if is_all {
                 for access in accesses {
                     let number = counted.numbering.number(at, access);
                     counted.add(access, number);
                 }
             } else {
-                let begin = self.selection.tell(at.thread, accesses.len());
                 for (index, access) in (begin..).zip(accesses) {
                     let number = counted.numbering.number(at, access);
                     if self.selection.has(at.thread, index, access) {
@@ -272,7 +277,9 @@ impl Tool for Tally {
                 }
             }
         }
-        if let Some(pages) = &mut self.pages {
+        if let Some(pages) = &mut self.pages
+            && self.selection.has_thread(at.thread)
+        {
             pages.add(at.process, accesses);
         }
         Ok(())

@@ -90,10 +90,7 @@ impl PairTally {
         filter: &Filter,
         only: Option<ThreadId>,
     ) -> Result<Vec<Resolver>, Error> {
-        if *filter == Filter::default()
-            && only.is_none()
-            && let Some(resolvers) = self.replay_divided(session)?
-        {
+        if let Some(resolvers) = self.replay_divided(session, filter, only)? {
             return Ok(resolvers);
         }
         selection::replay(self, session, filter, only)
