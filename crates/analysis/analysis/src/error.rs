@@ -16,6 +16,9 @@ pub enum Error {
     /// There are no more threads.
     #[error("can't start a thread that counts: {0}; --jobs 1 needs none")]
     Thread(#[source] std::io::Error),
+    /// Nobody wants the result any more.
+    #[error("cancelled")]
+    Cancelled,
     /// The replay of real-time virtual memory can't be set up.
     #[error(transparent)]
     Realtime(#[from] rtvm::Error),

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memref::{Event, GapReason, ProcessId, RegionEvent};
@@ -12,7 +11,7 @@ use symbols::{BuildId, ModuleStore, Names, Resolver, SearchPath};
 use trace_format::{Batch, Filter, KindSet, Trace};
 
 use crate::machine::Machine;
-use crate::{Error, Owner};
+use crate::{Error, Owner, ReadProgress};
 
 /// A trace, the files that its processes mapped, and the names found so far.
 #[derive(Clone, Debug)]
@@ -21,7 +20,7 @@ pub struct Session {
     store: Arc<ModuleStore>,
     names: Arc<Names>,
     regions: Arc<Vec<RegionEvent<String>>>,
-    seen: Arc<ReadSoFar>,
+    seen: Arc<ReadProgress>,
     kept: Arc<Mutex<Vec<Arc<dyn Any + Send + Sync>>>>,
     jobs: Option<NonZero<usize>>,
 }
@@ -30,12 +29,6 @@ pub struct Session {
 const MOST_WORKERS: usize = 4;
 /// A trace with fewer accesses is counted before there are several who count.
 const FEW_ACCESSES: u64 = 1 << 22;
-
-/// What readers of a session have met so far. Written by replays, read by whoever shows progress: only numbers, so relaxed.
-#[derive(Debug, Default)]
-struct ReadSoFar {
-    accesses: AtomicU64,
-}
 
 /// What was copied of a trace's modules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,6 +92,11 @@ impl Session {
     /// Has it counted by so many threads beside the one that reads; otherwise by one a core, where the trace is worth it.
     pub fn with_jobs(self, jobs: Option<NonZero<usize>>) -> Self {
         Self { jobs, ..self }
+    }
+
+    /// The same, read for one purpose: what it reads is counted there, and it ends when it is cancelled there.
+    pub fn read_for(&self, progress: Arc<ReadProgress>) -> Self {
+        Self { seen: progress, ..self.clone() }
     }
 
     /// How many count it.
@@ -205,7 +203,7 @@ impl Session {
 
     /// Accesses that replays of this session have gone through so far.
     pub fn accesses_seen(&self) -> u64 {
-        self.seen.accesses.load(Ordering::Relaxed)
+        self.seen.accesses()
     }
 
     /// Accesses that it has, as far as is known without reading them.
@@ -214,18 +212,17 @@ impl Session {
         threads.map(|record| self.trace.shard(record.thread).access_count()).sum()
     }
 
-    /// A replay went through a batch.
-    pub(crate) fn note_seen(&self, batch: &Batch<'_>) {
-        if let Batch::Accesses(accesses) = batch {
-            self.note_read(accesses.len() as u64);
+    /// A replay went through a batch. Fails where nobody wants it to go on.
+    pub(crate) fn note_seen(&self, batch: &Batch<'_>) -> Result<(), Error> {
+        match batch {
+            Batch::Accesses(accesses) => self.note_read(accesses.len() as u64),
+            Batch::Event(_) => Ok(()),
         }
     }
 
     /// As [`Self::note_seen`], of so many accesses.
-    pub(crate) fn note_read(&self, accesses: u64) {
-        if accesses > 0 {
-            self.seen.accesses.fetch_add(accesses, Ordering::Relaxed);
-        }
+    pub(crate) fn note_read(&self, accesses: u64) -> Result<(), Error> {
+        self.seen.note(accesses)
     }
 
     /// What readers should know of this session, one line each: what is missing, and what could not be named (files that are

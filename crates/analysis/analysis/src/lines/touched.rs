@@ -79,7 +79,7 @@ impl ThreadPages {
         let kinds = KindSet(KindSet::ACCESSES.0 | KindSet::BLOCKS.0);
         let mut cursor = session.trace().shard(thread).events(&Filter { kinds, ..Filter::default() });
         while let Some(batch) = cursor.next_batch()? {
-            session.note_seen(&batch);
+            session.note_seen(&batch)?;
             match batch {
                 Batch::Accesses(accesses) => {
                     for access in accesses.iter().filter(|a| a.kind != memref::AccessKind::Prefetch) {

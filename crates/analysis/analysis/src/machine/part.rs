@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use memref::ThreadId;
 use trace_format::Trace;
@@ -11,7 +10,10 @@ use super::names::{GuestNames, Named};
 use super::process::{GuestMode, Owner, walk_owned_in};
 use super::programs::ProgramPlaces;
 use super::walk::Places;
-use crate::{AccessRow, Count, Error};
+use crate::{AccessRow, Count, Error, ReadProgress};
+
+/// Accesses after which progress is told.
+const TOLD: u64 = 1 << 16;
 
 /// Some physical addresses, over some cycles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,15 +37,15 @@ pub enum PartBy {
     Process,
 }
 
-/// The rows of a part: names with modes, in no order. Ends with an error once `over` says that nobody waits any more.
+/// The rows of a part: names with modes, in no order. Tells `progress` how far it is.
 ///
 /// # Errors
-/// Where the trace can't be read, and where it is over.
+/// Where the trace can't be read, and where it is cancelled.
 pub fn of_part(
     trace: &Trace,
     part: &MemoryPart,
     by: PartBy,
-    over: &AtomicBool,
+    progress: &ReadProgress,
 ) -> Result<Vec<AccessRow>, Error> {
     let programs = ProgramPlaces::find(trace, &[])?;
     let named = if by == PartBy::Variable { Named::Variable } else { Named::Function };
@@ -51,11 +53,12 @@ pub fn of_part(
     let mut by_name: Vec<Count> = Vec::new();
     let mut by_process: HashMap<(Owner, GuestMode), Count> = HashMap::new();
     let mut places = Places::of_cpus(trace)?;
-    let mut walked = 0_u32;
+    let mut walked = 0;
     walk_owned_in(trace, Some(&part.cycles), |owned, access| {
-        walked = walked.wrapping_add(1);
-        if walked.is_multiple_of(1 << 16) && over.load(Ordering::Relaxed) {
-            return Err(Error::Output(std::io::ErrorKind::Interrupted.into()));
+        walked += 1;
+        if walked == TOLD {
+            walked = 0;
+            progress.note(TOLD)?;
         }
         if part.cpu.is_some_and(|cpu| trace.threads()[owned.cpu].thread != cpu) {
             return Ok(());

@@ -264,7 +264,7 @@ impl Session {
             }
             let over = loop {
                 let batch = thread.events.next_batch()?;
-                self.note_read(batch.as_ref().map_or(0, accesses_in));
+                self.note_read(batch.as_ref().map_or(0, accesses_in))?;
                 match batch {
                     None => break true,
                     Some(ExecutionBatch::Accesses(accesses)) => tool.accesses(&mut at, accesses)?,
