@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use analysis::{Error, Moment, Tool};
+use analysis::{Error, Moment, ReadProgress, Tool};
 use memref::{Access, AccessKind, ThreadId};
 use serde_json::{Value, json};
 use trace_format::Filter;
@@ -14,7 +14,7 @@ use crate::error::Refusal;
 use crate::frames::{MapFrame, kind_number};
 use crate::map::TraceMap;
 use crate::part::MapPart;
-use crate::pending_requests::{PendingRequest, PendingRequests};
+use crate::pending_requests::PendingRequests;
 use crate::tile::CountedKinds;
 
 /// An access that begins before some bytes may reach into them: the largest one does.
@@ -99,7 +99,7 @@ struct Wanted<'a> {
     limit: Option<AccessPlace>,
     what: CountedKinds,
     begins: bool,
-    request: &'a PendingRequest,
+    request: &'a ReadProgress,
 }
 
 impl Wanted<'_> {
@@ -154,7 +154,9 @@ impl TraceMap {
         let answer = self.access_and_writer(request, &waiting);
         pending.end(request.asker, &waiting);
         match answer {
-            Err(_) if waiting.is_over() => Err(Refusal::new(409, "another access was asked for meanwhile")),
+            Err(_) if waiting.is_cancelled() => {
+                Err(Refusal::new(409, "another access was asked for meanwhile"))
+            }
             answer => answer.map_err(Refusal::from),
         }
     }
@@ -162,7 +164,7 @@ impl TraceMap {
     fn access_and_writer(
         &self,
         request: &AccessRequest,
-        waiting: &Arc<PendingRequest>,
+        waiting: &Arc<ReadProgress>,
     ) -> Result<Value, Error> {
         let AccessRequest { part, what, begins, way, cycle, entry, .. } = request;
         let limit = match (entry, way) {
@@ -250,8 +252,8 @@ impl TraceMap {
         let mut cursor = frame.accesses(&self.session)?;
         let mut last = None;
         while let Some((first, accesses)) = cursor.next_block()? {
-            if wanted.request.is_over() {
-                return Err(Error::Output(std::io::ErrorKind::Interrupted.into()));
+            if wanted.request.is_cancelled() {
+                return Err(Error::Cancelled);
             }
             for (entry, &access) in (first..).zip(accesses) {
                 let found = FoundAccess { cycle: access.cycle, thread: frame.thread, entry, access };

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use analysis::stack::CountedStacks;
-use analysis::{By, ComparedRow, Count, Error, compared, compared_stacks, has_stacks};
+use analysis::{By, ComparedRow, Count, Error, ReadProgress, compared, compared_stacks, has_stacks};
 use report::tables::compared::{compared_json, compared_total};
 use serde_json::json;
 
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
-use crate::pending_requests::{PendingRequest, PendingRequests};
+use crate::pending_requests::PendingRequests;
 use crate::table::{count_json, superseded};
 
 /// Rows that are sent; the others are one sum.
@@ -100,21 +100,21 @@ fn both(rows: usize, before: &Count, after: &Count) -> serde_json::Value {
 fn aligned(
     [before, after]: &[PartOfRun<'_>; 2],
     by: By,
-    waiting: &Arc<PendingRequest>,
+    waiting: &Arc<ReadProgress>,
 ) -> Result<Vec<ComparedRow>, Refusal> {
     Ok(compared(before.map.rows(before.part, by, waiting)?, after.map.rows(after.part, by, waiting)?))
 }
 
-fn aligned_stacks(runs: &[PartOfRun<'_>; 2], waiting: &PendingRequest) -> Result<Vec<ComparedRow>, Refusal> {
+fn aligned_stacks(
+    runs: &[PartOfRun<'_>; 2],
+    waiting: &Arc<ReadProgress>,
+) -> Result<Vec<ComparedRow>, Refusal> {
     let mut stacks = Vec::new();
     for PartOfRun { map, part } in runs {
         if !has_stacks(&map.session) {
             return Err(Refusal::new(404, "a trace has no accesses to stacks, and so no calls"));
         }
-        if waiting.is_over() {
-            break;
-        }
-        let tally = map.stacks(part)?;
+        let tally = map.stacks(part, waiting)?;
         stacks.push(CountedStacks::of_tally(&tally, map.session.names()).all_rows().named());
     }
     match stacks.as_slice() {

@@ -52,7 +52,7 @@ pub(crate) struct FindingsRequest {
 }
 
 /// What was found, and what has to be known about it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Findings {
     json: Vec<u8>,
     notes: Vec<String>,
@@ -68,12 +68,12 @@ impl TraceMap {
         let waiting = pending.begin(request.asker);
         // One at a time: each needs memory for all stacks.
         let turn = self.replays.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = match (waiting.is_over(), request.kind) {
-            (true, _) => Ok(Findings::default()),
-            (_, FindingKind::Errors) => errors(&self.session),
-            (_, FindingKind::Races) => races(&self.session),
-            (_, FindingKind::Lines) => lines(&self.session),
-            (_, FindingKind::Layout) => layout(&self.session),
+        let session = self.session.read_for(waiting.clone());
+        let found = match request.kind {
+            FindingKind::Errors => errors(&session),
+            FindingKind::Races => races(&session),
+            FindingKind::Lines => lines(&session),
+            FindingKind::Layout => layout(&session),
         };
         drop(turn);
         pending.end(request.asker, &waiting);

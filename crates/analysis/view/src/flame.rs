@@ -1,9 +1,9 @@
 //! The flame graph of a part of a trace. It is the same as that of `memtap flame`, but for fewer accesses, and drawn by the page.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
-use analysis::has_stacks;
 use analysis::stack::StackTally;
+use analysis::{ReadProgress, has_stacks};
 use report::export::{CallTree, Measure};
 use report::flame::{FlameGraph, FlameNode, FrameKind};
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
 use crate::pending_requests::PendingRequests;
+use crate::table::superseded;
 
 /// Frames that are narrower than such a part of the picture are left out.
 const NARROWEST: u64 = 4_000;
@@ -35,27 +36,30 @@ impl TraceMap {
         let waiting = pending.begin(request.asker);
         // One at a time: each needs memory for all stacks.
         let turn = self.replays.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.is_over() {
-            return Err(Refusal::new(409, "another flame graph was asked for meanwhile"));
-        }
-        let counted = self.stacks(&request.part);
+        let counted = self.stacks(&request.part, &waiting);
         drop(turn);
         pending.end(request.asker, &waiting);
+        let counted = superseded(counted.map_err(Refusal::from), &waiting)?;
         let mut tree = CallTree::new();
-        tree.count(self.session.names(), &counted?);
+        tree.count(self.session.names(), &counted);
         let graph = FlameGraph::of(&self.session, &tree, Measure::Accesses);
         Ok(json!({"total": graph.root.total, "frames": frames(&graph.root)}))
     }
 
-    pub(crate) fn stacks(&self, part: &MapPart) -> Result<StackTally, analysis::Error> {
-        let mut tally = StackTally::new(&self.session);
+    pub(crate) fn stacks(
+        &self,
+        part: &MapPart,
+        waiting: &Arc<ReadProgress>,
+    ) -> Result<StackTally, analysis::Error> {
+        let session = self.session.read_for(waiting.clone());
+        let mut tally = StackTally::new(&session);
         let filter = self.filter(part);
         if self.processes.len() == 1 || part.thread.is_some() {
-            tally.replay(&self.session, &filter, part.thread)?;
+            tally.replay(&session, &filter, part.thread)?;
         } else {
-            let threads = self.session.trace().threads();
+            let threads = session.trace().threads();
             for record in threads.iter().filter(|record| record.process == part.process) {
-                tally.replay(&self.session, &filter, Some(record.thread))?;
+                tally.replay(&session, &filter, Some(record.thread))?;
             }
         }
         Ok(tally)

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-use analysis::needs_synchronisation;
+use analysis::{ReadProgress, needs_synchronisation};
 use memref::{Event, ThreadId};
 use serde_json::{Value, json};
 use trace_format::{Batch, Filter, KindSet};
@@ -14,7 +14,7 @@ use crate::error::Refusal;
 use crate::held_locks::LockedCycles;
 use crate::map::TraceMap;
 use crate::part::MapPart;
-use crate::pending_requests::{PendingRequest, PendingRequests};
+use crate::pending_requests::PendingRequests;
 use crate::table::superseded;
 use crate::tile::{CountedKinds, MOST_DECODED, TileRequest};
 
@@ -62,7 +62,7 @@ impl TraceMap {
         superseded(lanes, &waiting)
     }
 
-    fn counted_lanes(&self, request: &LanesRequest, waiting: &PendingRequest) -> Result<Value, Refusal> {
+    fn counted_lanes(&self, request: &LanesRequest, waiting: &ReadProgress) -> Result<Value, Refusal> {
         let LanesRequest { part, .. } = request;
         let records = self.session.trace().threads().iter();
         let mut threads: Vec<_> = records
@@ -77,7 +77,7 @@ impl TraceMap {
         let decoded = MOST_DECODED / threads.len().max(1);
         let (mut lanes, mut estimated) = (Vec::new(), 0);
         for record in threads {
-            if waiting.is_over() {
+            if waiting.is_cancelled() {
                 break;
             }
             let tile = TileRequest {
@@ -118,7 +118,7 @@ impl TraceMap {
         &self,
         request: &LanesRequest,
         thread: ThreadId,
-        waiting: &PendingRequest,
+        waiting: &ReadProgress,
     ) -> Result<[LaneEvents; 3], Refusal> {
         let LanesRequest { part, width, .. } = request;
         let filter = Filter {
@@ -134,7 +134,7 @@ impl TraceMap {
         let mut events: [LaneEvents; 3] = Default::default();
         let mut cursor = self.session.trace().shard(thread).events(&filter);
         while let Some(batch) = cursor.next_batch()? {
-            if waiting.is_over() {
+            if waiting.is_cancelled() {
                 break;
             }
             let (number, cycle) = match batch {

@@ -13,20 +13,32 @@ use crate::part::MapPart;
 /// Blocks that are sent one by one at most.
 const MOST_SENT: usize = 500;
 
-/// Names of the calls that allocated, each looked up once.
-struct CallNames {
-    resolver: Option<Resolver>,
-    known: HashMap<(AllocationKind, VirtAddr), String>,
+/// A call that allocated.
+#[derive(Clone)]
+struct NamedCall {
+    /// As `report --json` calls its blocks: `<malloc@func1+230>`.
+    name: String,
+    /// `file:line`, where it is known.
+    line: Option<String>,
 }
 
-impl CallNames {
-    /// As `report --json` calls the blocks of a call: `<malloc@func1+230>`.
-    fn of(&mut self, block: &MapBlock) -> String {
+/// The calls that allocated, each looked up once.
+struct NamedCalls {
+    resolver: Option<Resolver>,
+    known: HashMap<(AllocationKind, VirtAddr), NamedCall>,
+}
+
+impl NamedCalls {
+    fn of(&mut self, block: &MapBlock) -> NamedCall {
         let Self { resolver, known } = self;
         let make = || {
             let code = resolver.as_mut().and_then(|resolver| resolver.code_name(block.ip));
+            let line = code.as_ref().and_then(|code| match code.line()? {
+                (file, Some(line)) => Some(format!("{file}:{line}")),
+                (_, None) => None,
+            });
             let place = code.map_or_else(|| block.ip.to_string(), |code| code.to_string());
-            format!("<{}@{place}>", block.kind)
+            NamedCall { name: format!("<{}@{place}>", block.kind), line }
         };
         known.entry((block.kind, block.ip)).or_insert_with(make).clone()
     }
@@ -38,10 +50,12 @@ impl TraceMap {
         let found = self.blocks_in(part, 1);
         let (shown, rest) = found.split_at(found.len().min(MOST_SENT));
         let resolver = self.resolvers.iter().find(|resolver| resolver.process() == part.process).cloned();
-        let mut names = CallNames { resolver, known: HashMap::new() };
+        let mut calls = NamedCalls { resolver, known: HashMap::new() };
         let mut block = |block: &&MapBlock| {
+            let NamedCall { name, line } = calls.of(block);
             json!({
-                "name": names.of(block),
+                "name": name,
+                "line": line,
                 "start": format!("{:#x}", block.start),
                 "bytes": block.len,
                 "thread": block.thread.0,

@@ -1,9 +1,7 @@
 //! Who accesses what in a part of a machine's physical memory.
 
-use std::sync::atomic::AtomicBool;
-
-use analysis::Error;
 use analysis::machine::{MemoryPart, PartBy, of_part};
+use analysis::{Error, ReadProgress};
 use memref::{Access, ThreadId};
 
 use crate::error::Refusal;
@@ -33,10 +31,10 @@ impl TraceMap {
         let waiting = pending.begin(*asker);
         let part =
             MemoryPart { cycles: part.cycles.clone(), addresses: part.addresses.clone(), cpu: part.thread };
-        let rows = of_part(self.session.trace(), &part, *by, &waiting.over);
+        let rows = of_part(self.session.trace(), &part, *by, &waiting);
         pending.end(*asker, &waiting);
         let rows = superseded(rows.map_err(Refusal::from), &waiting)?;
-        Ok(table_json(name, rows))
+        Ok(table_json(name, rows, None))
     }
 
     /// The names of the function that made an access, and of the variable.
@@ -47,9 +45,9 @@ impl TraceMap {
             addresses: addr..addr.saturating_add(1),
             cpu: Some(thread),
         };
-        let over = AtomicBool::new(false);
+        let nobody = ReadProgress::default();
         let name = |by| {
-            let rows = of_part(self.session.trace(), &part, by, &over)?;
+            let rows = of_part(self.session.trace(), &part, by, &nobody)?;
             Ok::<_, Error>(rows.into_iter().next().map(|row| row.name).unwrap_or_default())
         };
         Ok([name(PartBy::Function)?, name(PartBy::Variable)?])

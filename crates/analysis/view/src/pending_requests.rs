@@ -2,49 +2,30 @@
 //! cancels the previous one.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A question that somebody waits for.
-#[derive(Debug, Default)]
-pub(crate) struct PendingRequest {
-    /// Nobody waits any more
-    pub(crate) over: AtomicBool,
-    /// Accesses that were counted
-    counted: AtomicU64,
-}
-
-impl PendingRequest {
-    pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
-    }
-
-    /// So many accesses more were counted.
-    pub(crate) fn add(&self, accesses: usize) {
-        self.counted.fetch_add(accesses as u64, Ordering::Relaxed);
-    }
-}
+use analysis::ReadProgress;
 
 /// The question that each asker waits for.
 #[derive(Debug, Default)]
 pub(crate) struct PendingRequests {
-    waiting: Mutex<BTreeMap<u64, Arc<PendingRequest>>>,
+    waiting: Mutex<BTreeMap<u64, Arc<ReadProgress>>>,
 }
 
 impl PendingRequests {
     /// A new question, which ends the one before.
-    pub(crate) fn begin(&self, asker: Option<u64>) -> Arc<PendingRequest> {
-        let request = Arc::new(PendingRequest::default());
+    pub(crate) fn begin(&self, asker: Option<u64>) -> Arc<ReadProgress> {
+        let request = Arc::<ReadProgress>::default();
         if let Some(asker) = asker {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(before) = waiting.insert(asker, request.clone()) {
-                before.over.store(true, Ordering::Relaxed);
+                before.cancel();
             }
         }
         request
     }
 
-    pub(crate) fn end(&self, asker: Option<u64>, request: &Arc<PendingRequest>) {
+    pub(crate) fn end(&self, asker: Option<u64>, request: &Arc<ReadProgress>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(asker) =
             asker.filter(|asker| waiting.get(asker).is_some_and(|now| Arc::ptr_eq(now, request)))
@@ -53,23 +34,23 @@ impl PendingRequests {
         }
     }
 
-    /// How many accesses were counted for an asker; none if it waits for nothing.
+    /// How many accesses were read for an asker; none if it waits for nothing.
     pub(crate) fn counted(&self, asker: u64) -> Option<u64> {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.get(&asker).map(|request| request.counted.load(Ordering::Relaxed))
+        waiting.get(&asker).map(|request| request.accesses())
     }
 
     /// Ends what an asker waits for.
     pub(crate) fn cancel(&self, asker: u64) {
         if let Some(request) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).get(&asker) {
-            request.over.store(true, Ordering::Relaxed);
+            request.cancel();
         }
     }
 
     /// Ends all questions.
     pub(crate) fn stop(&self) {
         for request in self.waiting.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            request.over.store(true, Ordering::Relaxed);
+            request.cancel();
         }
     }
 }
@@ -82,20 +63,19 @@ mod tests {
     fn a_request_is_over_when_another_comes_or_it_is_cancelled() {
         let pending = PendingRequests::default();
         let first = pending.begin(Some(1));
-        first.add(5);
         let other = pending.begin(Some(2));
-        assert_eq!((pending.counted(1), pending.counted(2), pending.counted(3)), (Some(5), Some(0), None));
+        assert_eq!((pending.counted(1), pending.counted(2), pending.counted(3)), (Some(0), Some(0), None));
         let second = pending.begin(Some(1));
-        assert_eq!((first.is_over(), second.is_over(), other.is_over()), (true, false, false));
+        assert_eq!((first.is_cancelled(), second.is_cancelled(), other.is_cancelled()), (true, false, false));
         // The end of one that was replaced is not that of the other.
         pending.end(Some(1), &first);
         assert_eq!(pending.counted(1), Some(0));
         pending.cancel(1);
-        assert!(second.is_over());
+        assert!(second.is_cancelled());
         pending.end(Some(1), &second);
         assert_eq!(pending.counted(1), None);
         pending.cancel(1);
         pending.stop();
-        assert!(other.is_over());
+        assert!(other.is_cancelled());
     }
 }

@@ -2,17 +2,17 @@
 
 use std::sync::{Arc, PoisonError};
 
-use analysis::{AccessRow, By, Count, Error, Moment, SortKey, Tally, Tool, joined_in_words};
-use memref::{Access, Event, ProcessId, VirtAddr};
+use analysis::{AccessRow, By, Count, Error, ReadProgress, SortKey, Tally, has_stacks, joined_in_words};
+use memref::VirtAddr;
 use report::tables::rows::row_json;
 use report::tables::shorten::shorten;
 use serde_json::{Value, json};
-use trace_format::Filter;
+use trace_format::{Filter, ThreadRecord};
 
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
-use crate::pending_requests::{PendingRequest, PendingRequests};
+use crate::pending_requests::PendingRequests;
 use crate::source::file_of;
 
 /// Rows that are sent; the others are one sum.
@@ -20,6 +20,9 @@ const MOST_ROWS: usize = 2_000;
 
 /// Longer names are shown shortened: what the page would cut off is their end, where they differ.
 const NAME_COLUMNS: usize = 64;
+
+/// Why a window has no variables of stacks.
+const WHOLE_STACKS: &str = "A stack is one row here; the table of the whole run has its variables.";
 
 /// What a table is asked with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,33 +33,8 @@ pub(crate) struct TableRequest {
     pub(crate) asker: Option<u64>,
 }
 
-/// Counts one process, as long as somebody waits for it.
-struct OneProcess {
-    tally: Tally,
-    process: ProcessId,
-    request: Arc<PendingRequest>,
-}
-
-impl OneProcess {
-    fn check(&self) -> Result<(), Error> {
-        match self.request.is_over() {
-            true => Err(Error::Output(std::io::ErrorKind::Interrupted.into())),
-            false => Ok(()),
-        }
-    }
-}
-
-impl Tool for OneProcess {
-    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        self.check()?;
-        self.request.add(accesses.len());
-        if at.process == self.process { self.tally.accesses(at, accesses) } else { Ok(()) }
-    }
-
-    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
-        if at.process == self.process { self.tally.event(at, event) } else { Ok(()) }
-    }
-}
+/// Of a trace with more accesses, a window has no variables of stacks: what they are is known from the beginning of the trace on only.
+const MOST_FOLLOWED: u64 = 100_000_000;
 
 fn sum<'a>(rows: impl IntoIterator<Item = &'a AccessRow>) -> Count {
     rows.into_iter().map(|row| row.count).sum()
@@ -67,13 +45,16 @@ pub(crate) fn count_json(count: &Count) -> Value {
 }
 
 /// The rows as the page has them, the most accessed first.
-pub(crate) fn table_json(by: &str, mut rows: Vec<AccessRow>) -> String {
+pub(crate) fn table_json(by: &str, mut rows: Vec<AccessRow>, note: Option<&str>) -> String {
     let all = sum(&rows);
     SortKey::Accesses.sort(&mut rows);
     let more = rows.split_off(rows.len().min(MOST_ROWS));
     let rows: Vec<Value> = rows.iter().map(shown_row).collect();
     let (total, more_total) = (count_json(&all), count_json(&sum(&more)));
-    json!({"by": by, "total": total, "more": more.len(), "more_total": more_total, "rows": rows}).to_string()
+    json!({
+        "by": by, "total": total, "more": more.len(), "more_total": more_total, "note": note, "rows": rows,
+    })
+    .to_string()
 }
 
 /// A row as `report` writes it, with what the page shows of a long name.
@@ -87,8 +68,8 @@ fn shown_row(row: &AccessRow) -> Value {
 }
 
 /// What was counted, unless it was cancelled, or something else was asked for meanwhile.
-pub(crate) fn superseded<T>(counted: Result<T, Refusal>, request: &PendingRequest) -> Result<T, Refusal> {
-    match request.is_over() {
+pub(crate) fn superseded<T>(counted: Result<T, Refusal>, request: &ReadProgress) -> Result<T, Refusal> {
+    match request.is_cancelled() {
         true => Err(Refusal::new(409, "cancelled")),
         false => counted,
     }
@@ -116,14 +97,26 @@ impl TraceMap {
     pub(crate) fn table(&self, request: &TableRequest, pending: &PendingRequests) -> Result<String, Refusal> {
         let TableRequest { part, by, asker } = request;
         let waiting = pending.begin(*asker);
-        let counted = self.rows(part, *by, &waiting);
+        let counted_by = self.counted_by(*by, part);
+        let counted = self.rows(part, counted_by, &waiting);
         pending.end(*asker, &waiting);
         let rows = superseded(counted.map_err(Refusal::from), &waiting)?;
         if *by == By::Line {
             let mut listed = self.listed_files.lock().unwrap_or_else(PoisonError::into_inner);
             listed.extend(rows.iter().filter_map(|row| file_of(&row.name)).map(str::to_owned));
         }
-        Ok(table_json(by.name(), joined_in_words(rows)))
+        let is_whole_stack = counted_by == By::Variable && has_stacks(&self.session);
+        Ok(table_json(by.name(), joined_in_words(rows), is_whole_stack.then_some(WHOLE_STACKS)))
+    }
+
+    /// What a table has rows of, where variables are asked for: those of stacks, too, as `report` has them.
+    fn counted_by(&self, by: By, part: &MapPart) -> By {
+        let is_whole = self.filter(part) == Filter::default();
+        let is_followed = is_whole || self.session.accesses() <= MOST_FOLLOWED;
+        match by {
+            By::Variable if is_followed && has_stacks(&self.session) => By::Local,
+            by => by,
+        }
     }
 
     /// The rows of a table, as long as somebody waits for them.
@@ -131,19 +124,16 @@ impl TraceMap {
         &self,
         part: &MapPart,
         by: By,
-        waiting: &Arc<PendingRequest>,
+        waiting: &Arc<ReadProgress>,
     ) -> Result<Vec<AccessRow>, Error> {
-        let filter = self.filter(part);
-        let mut tally = Tally::new(&self.session, &[by])?;
-        if filter == Filter::default() && part.thread.is_none() && self.processes.len() == 1 {
-            // For the whole there are faster ways than a replay.
-            if matches!(by, By::Page | By::Function | By::Line) {
-                let resolvers = tally.replay(&self.session, &filter, None)?;
-                return Ok(tally.rows(by, &self.session, &resolvers));
-            }
+        let session = self.session.read_for(waiting.clone());
+        let mut tally = Tally::new(&session, &[by])?;
+        let records = session.trace().threads();
+        let is_ours = |record: &&ThreadRecord| record.process == part.process;
+        if !records.iter().all(|record| is_ours(&record)) {
+            tally = tally.of_threads(records.iter().filter(is_ours).map(|record| record.thread).collect());
         }
-        let mut one = OneProcess { tally, process: part.process, request: waiting.clone() };
-        let resolvers = self.session.replay(&filter, part.thread, &mut one)?;
-        Ok(one.tally.rows(by, &self.session, &resolvers))
+        let resolvers = tally.replay(&session, &self.filter(part), part.thread)?;
+        Ok(tally.rows(by, &session, &resolvers))
     }
 }

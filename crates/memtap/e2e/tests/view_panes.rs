@@ -186,11 +186,12 @@ fn lifetimes_are_bars_and_a_click_selects_the_block() {
         malloc["cycle"]
     );
     let said = page.browser.value(&format!(
-        "(row => ({{ name: row.querySelector('button').innerText, label: row.querySelector('.life').getAttribute('aria-label'), \
+        "(row => ({{ name: row.querySelector('button').innerText, line: row.querySelector('.faint').innerText, label: row.querySelector('.life').getAttribute('aria-label'), \
          left: parseFloat(row.querySelector('.life div').style.left) }}))({row})"
     ));
     let name = said["name"].as_str().expect("a name");
     assert!(name.starts_with("<malloc@by_malloc+"), "{name}");
+    assert!(said["line"].as_str().is_some_and(|line| line.contains("heap.c:")), "{said}");
     let label: String =
         said["label"].as_str().expect("a label").chars().filter(char::is_ascii_digit).collect();
     assert_eq!(label, format!("{}{}", malloc["cycle"], free["cycle"]));

@@ -231,6 +231,7 @@ fn what_is_read_so_far_is_drawn_while_the_index_is_built() {
 
 /// Blocks of a type, and functions whose names differ at their ends alone.
 const PLAYERS: &str = "\
+#include <memory>
 namespace a_name_space_with_a_long_name { namespace and_one_within_it {
 struct Player { long score[8]; };
 template <class T> struct table_of_players_and_others {
@@ -239,12 +240,16 @@ template <class T> struct table_of_players_and_others {
 };
 } }
 using namespace a_name_space_with_a_long_name::and_one_within_it;
+struct Owned { long score; };
 int main() {
     for (int i = 0; i < 3; i++) {
         Player *player = new Player();
         table_of_players_and_others<Player>::sum_of_scores_first(player);
         table_of_players_and_others<Player>::sum_of_scores_second(player);
     }
+    volatile long sums[2] = {0, 0}; auto owned = std::make_unique<Owned>();
+    *(volatile long *)&owned->score = sums[0]++;
+    return *(volatile long *)&owned->score;
 }
 ";
 
@@ -254,10 +259,16 @@ fn rows_are_named_as_report_names_them_and_long_names_lose_their_middle() {
         ViewPage::of(TestProgram::from_source("players.cpp", PLAYERS, &["-g"]).record_by("translate").trace);
     let shown = names(&mut page);
     let blocks = shown.iter().find(|name| name.starts_with("Player at ")).expect("they have one row");
-    assert!(blocks.ends_with("-players.cpp:11"), "{blocks}: nothing but its name");
+    assert!(blocks.ends_with("-players.cpp:13"), "{blocks}: nothing but its name");
+    // Not the line of the header that allocates.
+    assert!(
+        shown.iter().any(|name| name.starts_with("Owned at ") && name.ends_with("-players.cpp:17")),
+        "{shown:?}"
+    );
+    assert!(shown.iter().any(|name| name.starts_with("main::sums")), "{shown:?}");
     // As wide as the name is, a terminal is not.
     let printed = page.trace.ask("report", &["--by", "variable"]).out();
-    let is_that = |line: &str| line.contains("Player at ") && line.ends_with("players.cpp:11");
+    let is_that = |line: &str| line.contains("Player at ") && line.ends_with("players.cpp:13");
     assert_eq!(printed.lines().filter(|line| is_that(line)).count(), 1, "{printed}");
     page.choose("#by", "function");
     page.settle();

@@ -1,10 +1,10 @@
 // Lifetimes of allocations: a bar a block, from its allocation to its release, the largest first.
 
 import { Counting } from "./counting.js";
-import { RowTable } from "./rows.js";
-import { bytes, counted, grouped } from "./words.js";
+import { RowTable, faint } from "./rows.js";
+import { bytes, counted, grouped, shortPath } from "./words.js";
 
-const SAVED = ["name", "start", "bytes", "thread", "from", "to"];
+const SAVED = ["name", "line", "start", "bytes", "thread", "from", "to"];
 
 export class LifetimesPane extends Counting {
   /** In an element; `fetchAnswer(path, signal)` asks the server. */
@@ -47,7 +47,7 @@ export class LifetimesPane extends Counting {
     button.textContent = row.name;
     button.title = `${counted(row.bytes, "byte")} at ${row.start}: select it on the map`;
     button.addEventListener("click", () => this.dispatchEvent(new CustomEvent("chosen", { detail: row })));
-    return [button];
+    return row.line ? [button, faint(shortPath(row.line))] : [button];
   }
 
   bar(row) {

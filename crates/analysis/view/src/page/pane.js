@@ -52,12 +52,12 @@ export class TablePane extends Counting {
   }
 
   /** What the rows cover. */
-  covers({ total, more, more_total: rest }) {
+  covers({ total, more, more_total: rest, note }) {
     const all = accesses(total), left = accesses(rest);
     const part = this.whole > 0 ? ` (${share(all, this.whole)} of the run\u2019s)` : "";
     const rows = all === 0 ? "" : left === 0 ? "The rows have all of them."
       : `The rows have ${share(all - left, all)} of them; ${counted(more, "row")} with fewer accesses ${more === 1 ? "is" : "are"} left out.`;
-    return `${counted(all, "access", "accesses")}${part}, ${bytes(total.bytes)} accessed. ${rows}`;
+    return `${counted(all, "access", "accesses")}${part}, ${bytes(total.bytes)} accessed. ${rows} ${note ?? ""}`.trimEnd();
   }
 
   fill() {
