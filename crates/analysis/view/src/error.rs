@@ -16,9 +16,7 @@ pub enum Error {
     #[error("the trace has no accesses, so there is nothing to see")]
     Empty,
     /// The index can't be built.
-    #[error(
-        "the page index beside the trace can't be used: {0}; copy the trace to a directory that can be written"
-    )]
+    #[error("the page index of the trace can't be used: {0}; build it again with memtap index")]
     NoIndex(trace_format::NoIndex),
     /// Nobody can connect.
     #[error("{address}: can't listen: {source}; --listen 127.0.0.1:0 takes a free port")]

@@ -40,4 +40,4 @@ mod times;
 pub use error::Error;
 pub use map::TraceMap;
 pub use opening::Opening;
-pub use server::MapServer;
+pub use server::{MapServer, OpenAgain};

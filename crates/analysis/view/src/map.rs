@@ -13,7 +13,7 @@ use memref::{ProcessId, ThreadId};
 use report::heatmap::MapRegion;
 use serde_json::{Value, json};
 use symbols::Resolver;
-use trace_format::{BuildStep, PageIndex};
+use trace_format::{BuildStep, PageIndex, Trace};
 
 use crate::axis::{AddressAxis, AxisRun};
 use crate::blocks::{MapBlock, blocks, mapped_blocks};
@@ -92,7 +92,7 @@ impl TraceMap {
         let index = match PageIndex::open(session.trace()) {
             _ if machine.is_some() => None,
             Ok(index) => Some(index),
-            Err(_) => Some(PageIndex::build(session.trace(), threads(), progress)?),
+            Err(_) => Some(build(session.trace(), progress)?),
         };
         let frames = match &index {
             Some(index) => MapFrames::new(&session, index)?,
@@ -150,9 +150,13 @@ impl TraceMap {
         self.threads.get(&thread).map_or(0, |(accesses, _)| *accesses)
     }
 
-    /// Whether the file is another than the one that was opened.
+    /// Whether the file is another than the one that was opened, or has grown.
     pub(crate) fn is_changed(&self) -> bool {
-        let now = std::fs::metadata(self.session.trace().path()).ok();
+        let trace = self.session.trace();
+        if !trace.is_here() {
+            return trace.bytes_now().is_ok_and(|bytes| bytes != trace.file_bytes());
+        }
+        let now = std::fs::metadata(trace.path()).ok();
         now.map(|metadata| FileState::of(&metadata)) != self.opened
     }
 
@@ -239,6 +243,19 @@ impl MappedProcess {
     pub(crate) fn axis_of(&self, hides_tracer: bool) -> &AddressAxis {
         self.own_axis.as_ref().filter(|_| hides_tracer).unwrap_or(&self.axis)
     }
+}
+
+/// The index of a trace that has none: beside it, where that is possible.
+fn build(trace: &Trace, progress: &mut dyn FnMut(&BuildStep<'_>)) -> Result<PageIndex, trace_format::Error> {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    if trace.is_here() {
+        match PageIndex::build(trace, threads(), progress) {
+            Err(trace_format::Error::Io { source, .. })
+                if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem) => {}
+            built => return built,
+        }
+    }
+    PageIndex::build_apart(trace, threads(), progress)
 }
 
 /// Pages that were accessed, as sorted and disjoint ranges of bytes.

@@ -1,7 +1,7 @@
 //! How far runs are opened: their page index may have to be built first. What is asked about them waits meanwhile.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use trace_format::BuildStep;
@@ -9,11 +9,26 @@ use trace_format::BuildStep;
 use crate::map::TraceMap;
 use crate::sketch::Sketch;
 
-/// Runs that are opened, or will be.
+/// What is shown: one run, or two to compare.
+pub(crate) type Runs = Arc<Vec<TraceMap>>;
+
+#[derive(Debug, Default)]
+enum State {
+    /// They are opened, or will be.
+    #[default]
+    Opening,
+    Open(Runs),
+    /// Nobody will open them any more.
+    Over,
+}
+
+/// Runs that are opened, or will be, once or again.
 #[derive(Debug, Default)]
 pub struct Opening {
-    /// None where they never will be.
-    runs: OnceLock<Option<Vec<TraceMap>>>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// How often they were opened.
+    generation: AtomicUsize,
     /// Frames that were read, and those that there are: only to be shown, so relaxed.
     done: AtomicUsize,
     all: AtomicUsize,
@@ -43,24 +58,69 @@ impl Opening {
         json!({"opened": false, "done": done, "all": all, "sketch": sketch})
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The runs, if they are opened.
-    pub(crate) fn runs(&self) -> Option<&[TraceMap]> {
-        self.runs.get()?.as_deref()
+    pub(crate) fn runs(&self) -> Option<Runs> {
+        match &*self.state() {
+            State::Open(runs) => Some(runs.clone()),
+            State::Opening | State::Over => None,
+        }
     }
 
-    /// They are opened. This is said once.
-    pub(crate) fn show(&self, runs: Vec<TraceMap>) {
-        let _ = self.runs.set(Some(runs));
+    /// How often they were opened.
+    pub(crate) fn generation(&self) -> usize {
+        self.generation.load(Ordering::Relaxed)
     }
 
-    /// Nobody waits any longer.
-    pub(crate) fn end(&self) {
-        let _ = self.runs.set(None);
+    /// They are opened. False where nobody wants to see them any more.
+    pub(crate) fn show(&self, runs: Runs) -> bool {
+        let mut state = self.state();
+        if matches!(*state, State::Over) {
+            return false;
+        }
+        *state = State::Open(runs);
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.changed.notify_all();
+        true
+    }
+
+    /// They are to be opened again, by who is given what they were until now. None where somebody opens them already.
+    pub(crate) fn again(&self) -> Option<Runs> {
+        let mut state = self.state();
+        let State::Open(runs) = &*state else { return None };
+        let runs = runs.clone();
+        *state = State::Opening;
+        self.done.store(0, Ordering::Relaxed);
+        self.all.store(0, Ordering::Relaxed);
+        *self.sketch.lock().unwrap_or_else(PoisonError::into_inner) = Sketch::default();
+        Some(runs)
+    }
+
+    /// Nobody waits any longer. The runs, if they were open.
+    pub(crate) fn end(&self) -> Option<Runs> {
+        let before = std::mem::replace(&mut *self.state(), State::Over);
+        self.changed.notify_all();
+        match before {
+            State::Open(runs) => Some(runs),
+            State::Opening | State::Over => None,
+        }
     }
 
     /// The runs, as soon as they are opened; none if they never are.
-    pub(crate) fn wait(&self) -> Option<&[TraceMap]> {
-        self.runs.wait().as_deref()
+    pub(crate) fn wait(&self) -> Option<Runs> {
+        let mut state = self.state();
+        loop {
+            match &*state {
+                State::Open(runs) => return Some(runs.clone()),
+                State::Over => return None,
+                State::Opening => {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
     }
 }
 
@@ -90,10 +150,28 @@ mod tests {
         });
         let opening = Opening::default();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| opening.wait().map(<[TraceMap]>::len));
-            opening.show(Vec::new());
+            let waiting = scope.spawn(|| opening.wait().map(|runs| runs.len()));
+            opening.show(Arc::default());
             assert_eq!(waiting.join().unwrap(), Some(0));
             assert_eq!(opening.json()["opened"], true);
         });
+    }
+
+    #[test]
+    fn what_is_opened_again_is_waited_for_and_opened_by_one_alone() {
+        let opening = Opening::default();
+        assert!(opening.again().is_none(), "it is opened already");
+        opening.show(Arc::default());
+        let before = opening.again().unwrap();
+        assert!(opening.again().is_none() && opening.runs().is_none());
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| opening.wait().unwrap());
+            opening.show(Arc::default());
+            assert!(!Arc::ptr_eq(&waiting.join().unwrap(), &before));
+        });
+        assert_eq!(opening.generation(), 2);
+        assert!(opening.end().is_some());
+        // Who opened them meanwhile is too late.
+        assert!(!opening.show(Arc::default()) && opening.wait().is_none());
     }
 }

@@ -6,7 +6,7 @@
 //! sent by another page are recognised by their Origin. Sockets are left to `connections.rs`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use http_body_util::Full;
@@ -18,7 +18,7 @@ use crate::compare::compare;
 use crate::connections::{Answering, Connections};
 use crate::error::{Error, Refusal};
 use crate::map::TraceMap;
-use crate::opening::Opening;
+use crate::opening::{Opening, Runs};
 use crate::page::FILES;
 use crate::pending_requests::PendingRequests;
 use crate::query::Parameters;
@@ -43,19 +43,23 @@ struct Answer {
     body: Vec<u8>,
 }
 
+/// Opens the runs as they are now, or says in a line why that is not possible.
+pub type OpenAgain = dyn Fn(&Opening) -> Result<Vec<TraceMap>, String> + Send + Sync;
+
 /// Serves one trace or two until it is dropped.
 pub struct MapServer {
     shared: Arc<Shared>,
     url: String,
-    counting: Vec<JoinHandle<()>>,
     connections: Option<Connections>,
 }
 
 struct Shared {
     /// One run, or two to compare.
     opening: Arc<Opening>,
+    open_again: Box<OpenAgain>,
     token: String,
     pending: PendingRequests,
+    counting: Mutex<Vec<JoinHandle<()>>>,
 }
 
 fn token() -> Result<String, Error> {
@@ -133,11 +137,16 @@ impl Shared {
             parameters.finish()?;
             return Ok(json(self.opening.json().to_string()));
         }
+        if name == "reopen" {
+            parameters.finish()?;
+            self.reopen()?;
+            return Ok(json("{}".to_owned()));
+        }
         let Some(runs) = self.opening.wait() else {
             return Err(Refusal::new(503, "memtap view has ended"));
         };
         if name == "compare" {
-            let [before, after] = runs else {
+            let [before, after] = runs.as_slice() else {
                 return Err(Refusal::new(404, "there is one run only; memtap view A B shows two"));
             };
             let request = parameters.compare(before, after)?;
@@ -161,11 +170,14 @@ impl Shared {
                 parameters.finish()?;
                 let mut facts = map.json();
                 facts["runs"] = runs.len().into();
+                facts["generation"] = self.opening.generation().into();
                 Ok(json(facts.to_string()))
             }
             "state" => {
                 parameters.finish()?;
-                Ok(json(format!("{{\"changed\":{}}}", map.is_changed())))
+                let state =
+                    serde_json::json!({"changed": map.is_changed(), "generation": self.opening.generation()});
+                Ok(json(state.to_string()))
             }
             "table" if map.is_machine => {
                 Ok(json(map.machine_table(&parameters.machine_table(map)?, &self.pending)?))
@@ -197,6 +209,48 @@ impl Shared {
             _ => Err(Refusal::new(404, "there is nothing of that name")),
         }
     }
+
+    /// Shows these runs: of two the first is that before, the second that after.
+    fn show(&self, runs: Vec<TraceMap>) -> Result<(), Error> {
+        if runs.len() > 1 && runs.iter().any(|run| run.is_machine) {
+            return Err(Error::Machine);
+        }
+        let runs: Runs = Arc::new(runs);
+        if !self.opening.show(runs.clone()) {
+            return Ok(());
+        }
+        let count = |number: usize| {
+            let runs = runs.clone();
+            std::thread::spawn(move || {
+                if let Some(map) = runs.get(number) {
+                    map.frames.count_in_slices(&map.session);
+                }
+            })
+        };
+        let mut counting = self.counting.lock().unwrap_or_else(PoisonError::into_inner);
+        counting.retain(|thread| !thread.is_finished());
+        counting.extend((0..runs.len()).map(count));
+        Ok(())
+    }
+
+    /// Opens the runs again, as they are now. Where that fails they stay as they were.
+    fn reopen(&self) -> Result<(), Refusal> {
+        let Some(before) = self.opening.again() else {
+            return Err(Refusal::new(409, "the trace is being opened already"));
+        };
+        let opened = (self.open_again)(&self.opening)
+            .and_then(|runs| self.show(runs).map_err(|error| error.to_string()));
+        match opened {
+            Ok(()) => {
+                before.iter().for_each(|map| map.frames.stop());
+                Ok(())
+            }
+            Err(why) => {
+                self.opening.show(before);
+                Err(Refusal::new(500, why))
+            }
+        }
+    }
 }
 
 impl Answering for Shared {
@@ -222,10 +276,15 @@ fn json(text: String) -> Answer {
 
 impl MapServer {
     /// Listens there. Until [`show`](Self::show) is called, the page says how far the runs are opened, and requests about them wait.
+    /// They are opened again when a user asks for it.
     ///
     /// # Errors
     /// Where that is not possible.
-    pub fn listen(listen: SocketAddr, opening: Arc<Opening>) -> Result<Self, Error> {
+    pub fn listen(
+        listen: SocketAddr,
+        opening: Arc<Opening>,
+        open_again: Box<OpenAgain>,
+    ) -> Result<Self, Error> {
         let failed = |source| Error::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).map_err(failed)?;
         let mut bound = listener.local_addr().map_err(failed)?;
@@ -237,31 +296,18 @@ impl MapServer {
             });
         }
         let url = format!("http://{bound}/{token}/");
-        let shared = Arc::new(Shared { opening, token, pending: PendingRequests::default() });
+        let (pending, counting) = (PendingRequests::default(), Mutex::default());
+        let shared = Arc::new(Shared { opening, open_again, token, pending, counting });
         let connections = Connections::serve(listener, shared.clone()).map_err(failed)?;
-        Ok(Self { shared, url, counting: Vec::new(), connections: Some(connections) })
+        Ok(Self { shared, url, connections: Some(connections) })
     }
 
     /// Shows these runs: of two the first is that before, the second that after.
     ///
     /// # Errors
     /// Of two machines.
-    pub fn show(&mut self, runs: Vec<TraceMap>) -> Result<(), Error> {
-        if runs.len() > 1 && runs.iter().any(|run| run.is_machine) {
-            return Err(Error::Machine);
-        }
-        let numbers = 0..runs.len();
-        self.shared.opening.show(runs);
-        let count = |number: usize| {
-            let shared = self.shared.clone();
-            std::thread::spawn(move || {
-                if let Some(map) = shared.opening.runs().and_then(|runs| runs.get(number)) {
-                    map.frames.count_in_slices(&map.session);
-                }
-            })
-        };
-        self.counting = numbers.map(count).collect();
-        Ok(())
+    pub fn show(&self, runs: Vec<TraceMap>) -> Result<(), Error> {
+        self.shared.show(runs)
     }
 
     /// Where a browser finds it.
@@ -272,12 +318,15 @@ impl MapServer {
 
 impl Drop for MapServer {
     fn drop(&mut self) {
-        self.shared.opening.end();
-        self.shared.opening.runs().into_iter().flatten().for_each(|map| map.frames.stop());
+        if let Some(runs) = self.shared.opening.end() {
+            runs.iter().for_each(|map| map.frames.stop());
+        }
         self.shared.pending.stop();
         drop(self.connections.take());
-        for counting in self.counting.drain(..) {
-            let _ = counting.join();
+        let counting =
+            std::mem::take(&mut *self.shared.counting.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in counting {
+            let _ = thread.join();
         }
     }
 }

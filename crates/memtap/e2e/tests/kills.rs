@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use e2e::{Limited, TestProgram, Trace, memtap, spawn};
+use e2e::{Limited, TestProgram, Trace, memtap, serve, spawn};
 
 /// Kills of each, unless `MEMTAP_KILLS` says another number.
 const KILLS: u64 = 2;
@@ -59,10 +59,7 @@ fn begin(server: bool, dir: &Path, program: &TestProgram, said: &Path) -> Keeper
     let mut record = Command::new(memtap());
     record.args(["record", "--quiet"]);
     let kept = server.then(|| {
-        let url = format!("unix:{}", dir.join("socket").display());
-        let mut command = Command::new(memtap());
-        let keeper = keep(command.args(["serve", "--listen", &url, "--root"]).arg(dir));
-        wait(|| dir.join("socket").exists(), "the server does not listen");
+        let (keeper, url) = serve(dir);
         record.args(["--server", &url, "-o", "t.memtap"]);
         keeper
     });

@@ -111,6 +111,19 @@ fn tables_are_those_of_report() {
             assert_eq!(total(&table["rows"]), total(&rows), "{by} {parameters}");
             assert_eq!(table["more"], 0);
             assert!(total(&rows)[0] > 0);
+            if by == "variable" {
+                let locals = report(&[&["--by", "local"], &options[2..]].concat());
+                let on_stacks = |rows: &Value| {
+                    let rows = rows.as_array().expect("an array").iter();
+                    let mut texts: Vec<String> = rows
+                        .filter(|row| row["region"] == "stack")
+                        .map(|row| format!("{} {:?}", row["name"], total(&json!([row]))))
+                        .collect();
+                    texts.sort();
+                    texts
+                };
+                assert_eq!(on_stacks(&table["rows"]), on_stacks(&locals), "{parameters}");
+            }
             // Blocks of one call and elements are one row here; all else has the same rows.
             if matches!(by, "function" | "line" | "thread" | "page" | "region") {
                 // Equals have no order.
@@ -339,7 +352,17 @@ fn a_trace_that_is_replaced_meanwhile_is_noticed() {
     std::fs::copy(&trace.path, &copy).expect("the directory is ours");
     std::fs::rename(&copy, &trace.path).expect("the directory is ours");
     assert_eq!(viewer.json("state")["changed"], true);
-    assert!(viewer.tile("").sum() > 0, "what was opened is still there");
+    let sum = viewer.tile("").sum();
+    assert!(sum > 0, "what was opened is still there");
+    assert_eq!(viewer.get("reopen").status, 200);
+    assert_eq!(viewer.json("state"), json!({"changed": false, "generation": 2}));
+    assert_eq!(viewer.tile("").sum(), sum);
+    // What can't be opened any more stays as it was.
+    std::fs::remove_file(&trace.path).expect("the directory is ours");
+    let refused = viewer.get("reopen");
+    assert_eq!((refused.status, refused.text().lines().count()), (500, 1), "{}", refused.text());
+    assert_eq!(viewer.json("state")["changed"], true);
+    assert_eq!(viewer.tile("").sum(), sum);
 }
 
 /// A program that writes two variables in turn.

@@ -8,8 +8,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use analysis::Session;
 use analysis::machine::{GuestProgram, Machine, ProgramPlaces};
 use anyhow::{Context, Result, bail};
+use recorder::RemoteStore;
 use symbols::{Module, SearchPath};
-use trace_format::Trace;
+use trace_format::{Encoders, Limits, Trace};
+use trace_server::ServerFile;
 
 use crate::unnamed_trace::in_words;
 
@@ -57,8 +59,22 @@ fn open(path: &Path) -> Result<Trace> {
 
 /// Opens a trace with what its names need.
 pub(crate) fn session(path: &Path) -> Result<Session> {
+    session_with(trace(path)?)
+}
+
+/// The same, of a trace that a server has.
+pub(crate) fn session_of_server(server: &RemoteStore, name: &Path) -> Result<Session> {
+    let shown = PathBuf::from(format!("{}/{}", server.address, name.display()));
+    let name = name.to_str().with_context(|| format!("{}: not a name in UTF-8", name.display()))?;
+    let file = ServerFile::open(server.connect().context("--server")?, name).context("--server")?;
+    let trace = Trace::open_on(Box::new(file), &shown, Encoders::default(), Limits::default())?;
+    remember(&trace);
+    session_with(trace)
+}
+
+fn session_with(trace: Trace) -> Result<Session> {
     let symbols = SYMBOLS.get().map_or(&[][..], Vec::as_slice);
-    Ok(Session::of(trace(path)?, symbols)?.with_jobs(JOBS.get().copied()))
+    Ok(Session::of(trace, symbols)?.with_jobs(JOBS.get().copied()))
 }
 
 /// The same, of a program: a machine's trace has none of what `command` looks at.
@@ -97,8 +113,11 @@ pub(crate) fn guest_places<'a>(trace: &Trace, programs: &'a [GuestProgram]) -> R
     Ok(places)
 }
 
+/// One that is opened again takes the place of what it was.
 fn remember(trace: &Trace) {
-    OPENED.lock().unwrap_or_else(PoisonError::into_inner).push(trace.clone());
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    opened.retain(|before| before.path() != trace.path());
+    opened.push(trace.clone());
 }
 
 /// Forgets the traces of a command that tells all of it itself.

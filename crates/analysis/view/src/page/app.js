@@ -48,6 +48,15 @@ function notice(words) {
   element("notice").textContent = words ?? "";
 }
 
+/** A notice with a button. */
+function offer(words, what, act) {
+  const button = document.createElement("button");
+  button.textContent = what;
+  button.addEventListener("click", act);
+  notice(`${words} `);
+  element("notice").append(button);
+}
+
 /** Writes what is chosen into the address, so that it can be kept and sent. */
 function remember() {
   const words = runs.flatMap((run) => run.remembered(run.number > 0 ? "after-" : ""));
@@ -316,12 +325,43 @@ addEventListener("keydown", (event) => {
 });
 addEventListener("hashchange", restore);
 
+/** Reads the trace as it is now, and begins again with it. */
+async function reopen() {
+  watching = false;
+  notice("Reading the trace as it is now \u2026");
+  const looking = setInterval(async () => {
+    const { done, all } = await asked("opening");
+    if (all > 0) notice(`Reading the trace as it is now: ${Math.floor(100 * done / all)}\u202f%`);
+  }, LOOK);
+  try {
+    await asked("reopen");
+    location.reload();
+  } catch (error) {
+    offer(`The trace can't be read as it is now: ${error.message}.`, "Try again", reopen);
+  } finally {
+    clearInterval(looking);
+  }
+}
+
+/** Whether the trace is looked at from time to time: until there is something to say. */
+let watching = true;
+
 /** The file may be replaced or go on growing. */
 async function watch() {
+  if (!watching) return;
   try {
-    for (const run of runs) {
-      const state = await asked(`state?run=${run.number}`);
-      if (state.changed) notice(`${runs.length > 1 ? run.trace.name : "The trace"} has changed since memtap view began: start it again to see the new one.`);
+    for (const { number, trace } of runs) {
+      const { changed, generation } = await asked(`state?run=${number}`);
+      if (!watching) return;
+      if (generation !== trace.generation) {
+        watching = false;
+        offer("The trace was read again by another page.", "Show it", () => location.reload());
+      } else if (changed) {
+        watching = false;
+        const name = runs.length > 1 ? trace.name : "The trace";
+        if (trace.closed) offer(`${name} has been replaced since it was opened.`, "Show the new one", reopen);
+        else offer(`${name} has grown since it was opened.`, "Show what came since", reopen);
+      }
     }
   } catch (error) {
     notice(error instanceof TypeError ? "memtap view has ended: start it again." : error.message);

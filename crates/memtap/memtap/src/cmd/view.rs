@@ -1,7 +1,7 @@
 //! `memtap view`: shows a trace as a picture in a browser.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -10,6 +10,8 @@ use std::time::Duration;
 use analysis::Session;
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use recorder::RemoteStore;
+use trace_server::Address;
 use view::{MapServer, Opening, TraceMap};
 
 use crate::inputs;
@@ -32,6 +34,12 @@ pub(crate) struct Args {
     /// A second trace to compare with: FILE is the run before, FILE2 the run after
     #[arg(value_name = "FILE2")]
     second: Option<PathBuf>,
+    /// Show a trace of a server, also one that is still being written: unix:PATH or tcp:HOST:PORT; FILE is relative to its root
+    #[arg(long, value_name = "URL")]
+    server: Option<Address>,
+    /// The file with the token of a server on TCP [default: $MEMTAP_TOKEN, or what this user's server wrote]
+    #[arg(long, value_name = "FILE", requires = "server")]
+    token_file: Option<PathBuf>,
     /// The address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -43,9 +51,8 @@ pub(crate) struct Args {
 /// Serves until a signal ends it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     use signal_hook::consts::{SIGINT, SIGTERM};
-    let files = std::iter::once(&args.file).chain(&args.second);
-    let sessions =
-        files.map(|file| Ok((file.clone(), inputs::session(file)?))).collect::<Result<Vec<_>>>()?;
+    let traces = Traces::of(args);
+    let sessions = traces.sessions()?;
     let opening = Arc::new(Opening::default());
     let (sender, opened) = mpsc::channel();
     thread::spawn({
@@ -54,7 +61,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     });
     // Of most traces all is there before anybody could look. What is wrong with them is told without an address.
     let soon = opened.recv_timeout(SOON).ok().transpose()?;
-    let mut server = MapServer::listen(args.listen, opening)?;
+    let open_again = move |opening: &Opening| {
+        let opened = traces.sessions().and_then(|sessions| maps(sessions, opening));
+        opened.map_err(|error| format!("{error:#}"))
+    };
+    let server = MapServer::listen(args.listen, opening, Box::new(open_again))?;
     let mut signals =
         signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("signals can't be handled")?;
     if let Some(runs) = soon {
@@ -80,6 +91,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             Ok(shown) => shown.map(|_| ExitCode::SUCCESS),
             Err(_) => bail!("the trace can't be opened"),
         },
+    }
+}
+
+/// The traces that are shown, and where they are.
+struct Traces {
+    files: Vec<PathBuf>,
+    server: Option<RemoteStore>,
+}
+
+impl Traces {
+    fn of(args: &Args) -> Self {
+        let token_file = args.token_file.clone();
+        let server = args.server.clone().map(|address| RemoteStore { address, token_file });
+        Self { files: std::iter::once(&args.file).chain(&args.second).cloned().collect(), server }
+    }
+
+    /// Opens them as they are now.
+    fn sessions(&self) -> Result<Vec<(PathBuf, Session)>> {
+        let open = |file: &Path| match &self.server {
+            Some(server) => inputs::session_of_server(server, file),
+            None => inputs::session(file),
+        };
+        self.files.iter().map(|file| Ok((file.clone(), open(file)?))).collect()
     }
 }
 
