@@ -1,4 +1,4 @@
-//! Traces in a store with the S3 protocol: queries give the same results as on the file.
+//! Traces in a store with the S3 protocol, which Google's XML API is like: queries give the same results as on the file.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -22,10 +22,11 @@ struct Store {
 }
 
 impl Store {
-    fn of(dir: &Path) -> Self {
+    /// With `auth`, for those who know the secret.
+    fn of(dir: &Path, auth: Option<SimpleAuth>) -> Self {
         let runtime = Runtime::new().expect("threads");
         let mut builder = S3ServiceBuilder::new(s3s_fs::FileSystem::new(dir).expect("a directory"));
-        builder.set_auth(SimpleAuth::from_single(KEY, SECRET));
+        auth.into_iter().for_each(|auth| builder.set_auth(auth));
         let service = builder.build();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
         let address = listener.local_addr().expect("it has one");
@@ -56,7 +57,7 @@ fn a_trace_in_s3_is_asked_as_the_file_is() {
     let recording = TestProgram::named("containers.cpp").record_by("translate");
     let file = &recording.trace.path;
     std::fs::copy(file, dir.path().join("traces/run.memtap")).expect("it can be copied");
-    let store = Store::of(dir.path());
+    let store = Store::of(dir.path(), Some(SimpleAuth::from_single(KEY, SECRET)));
     let file = file.to_str().expect("a path of a test is UTF-8");
     for query in [
         "SELECT count(*) FROM accesses",
@@ -78,4 +79,24 @@ fn a_trace_in_s3_is_asked_as_the_file_is() {
         assert_eq!((refused.status, said.lines().count()), (1, 1), "{said}");
         assert!(said.contains(words) && said.contains(address), "{said}");
     }
+}
+
+#[test]
+fn a_trace_in_googles_store_is_read_as_the_file_is() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    std::fs::create_dir(dir.path().join("traces")).expect("it can be made");
+    let trace = TestProgram::named("statics.c").record_by("translate").trace;
+    std::fs::copy(&trace.path, dir.path().join("traces/run.memtap")).expect("it can be copied");
+    let store = Store::of(dir.path(), None);
+    let ask = |words: &[&str]| {
+        let mut command = Command::new(memtap());
+        command.args(words).env("GOOGLE_BASE_URL", format!("http://{}", store.address));
+        run(command.env("GOOGLE_SKIP_SIGNATURE", "true"), b"")
+    };
+    let query = ["SELECT count(*), min(cycle), max(addr) FROM accesses", "--format", "csv"];
+    let there = ask(&[&["sql", "gs://traces/run.memtap"], &query[..]].concat());
+    assert_eq!((there.status, there.err().as_str()), (0, ""));
+    assert_eq!(there.out(), trace.ask("sql", &query).out());
+    let refused = ask(&["sql", "gs://traces/runs.memtap", "SELECT 1"]);
+    assert!(refused.status == 1 && refused.err().contains("there is no such object"), "{}", refused.err());
 }

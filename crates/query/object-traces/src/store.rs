@@ -58,6 +58,9 @@ pub(crate) fn find(address: &str) -> Result<Place, String> {
             builder.with_retry(retries()).build().map(|store| Arc::new(store) as _)
         }
         ObjectStoreScheme::GoogleCloudStorage => {
+            // An address without encryption is one that somebody chose.
+            let base = std::env::var("GOOGLE_BASE_URL");
+            let client = client.with_allow_http(base.is_ok_and(|base| base.starts_with("http://")));
             let builder = GoogleCloudStorageBuilder::from_env().with_url(address).with_client_options(client);
             builder.with_retry(retries()).build().map(|store| Arc::new(store) as _)
         }
