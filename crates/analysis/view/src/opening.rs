@@ -87,6 +87,15 @@ impl Opening {
         true
     }
 
+    /// They could not be opened again, and are what they were.
+    pub(crate) fn keep(&self, runs: Runs) {
+        let mut state = self.state();
+        if matches!(*state, State::Opening) {
+            *state = State::Open(runs);
+        }
+        self.changed.notify_all();
+    }
+
     /// They are to be opened again, by who is given what they were until now. None where somebody opens them already.
     pub(crate) fn again(&self) -> Option<Runs> {
         let mut state = self.state();
@@ -170,6 +179,10 @@ mod tests {
             assert!(!Arc::ptr_eq(&waiting.join().unwrap(), &before));
         });
         assert_eq!(opening.generation(), 2);
+        let before = opening.again().unwrap();
+        opening.keep(before);
+        assert!(opening.runs().is_some());
+        assert_eq!(opening.generation(), 2, "nothing new is shown");
         assert!(opening.end().is_some());
         // Who opened them meanwhile is too late.
         assert!(!opening.show(Arc::default()) && opening.wait().is_none());

@@ -246,7 +246,7 @@ impl Shared {
                 Ok(())
             }
             Err(why) => {
-                self.opening.show(before);
+                self.opening.keep(before);
                 Err(Refusal::new(500, why))
             }
         }

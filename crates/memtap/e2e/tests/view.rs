@@ -361,7 +361,7 @@ fn a_trace_that_is_replaced_meanwhile_is_noticed() {
     std::fs::remove_file(&trace.path).expect("the directory is ours");
     let refused = viewer.get("reopen");
     assert_eq!((refused.status, refused.text().lines().count()), (500, 1), "{}", refused.text());
-    assert_eq!(viewer.json("state")["changed"], true);
+    assert_eq!(viewer.json("state"), json!({"changed": true, "generation": 2}));
     assert_eq!(viewer.tile("").sum(), sum);
 }
 

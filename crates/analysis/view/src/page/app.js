@@ -329,14 +329,17 @@ addEventListener("hashchange", restore);
 async function reopen() {
   watching = false;
   notice("Reading the trace as it is now \u2026");
+  let reading = true;
   const looking = setInterval(async () => {
-    const { done, all } = await asked("opening");
-    if (all > 0) notice(`Reading the trace as it is now: ${Math.floor(100 * done / all)}\u202f%`);
+    const { done, all } = await asked("opening").catch(() => ({ all: 0 }));
+    // An answer that comes late is about nothing any more.
+    if (all > 0 && reading) notice(`Reading the trace as it is now: ${Math.floor(100 * done / all)}\u202f%`);
   }, LOOK);
   try {
     await asked("reopen");
     location.reload();
   } catch (error) {
+    reading = false;
     offer(`The trace can't be read as it is now: ${error.message}.`, "Try again", reopen);
   } finally {
     clearInterval(looking);
