@@ -4,11 +4,8 @@ use std::io;
 
 use trace_format::{PageIndex, TraceSource};
 
-use crate::wire::{OpenMode, StoredFile};
+use crate::wire::{FILES_MINOR_VERSION, OpenMode, StoredFile};
 use crate::{Client, Error, RefusalReason};
-
-/// The minor version of the protocol that reads files.
-const MINOR_VERSION: u16 = 2;
 
 /// A trace's file, or the page index beside it. It may grow while it is read.
 #[derive(Clone, Debug)]
@@ -23,7 +20,7 @@ impl ServerFile {
     /// # Errors
     /// Where the server has no such trace, does not let this client read, or is older than this request.
     pub fn open(client: Client, specifier: &str) -> Result<Self, Error> {
-        client.connection.needs(MINOR_VERSION)?;
+        client.connection.needs(FILES_MINOR_VERSION)?;
         client.create_session("reader")?;
         client.open_trace(specifier, OpenMode::Read)?;
         Ok(Self { client, which: StoredFile::Trace })

@@ -22,6 +22,8 @@ pub const VERSION: u16 = 1;
 pub const MINOR_VERSION: u16 = 2;
 /// The least one that a client can do with.
 pub(crate) const LEAST_MINOR_VERSION: u16 = 1;
+/// The one that reads files.
+pub(crate) const FILES_MINOR_VERSION: u16 = 2;
 /// Bytes of a file that one answer has at most.
 pub const MAX_FILE_BYTES: usize = 4 << 20;
 /// The bit that marks an answer.
