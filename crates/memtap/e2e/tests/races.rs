@@ -61,7 +61,7 @@ fn wrong(file: &str, tracer: &str) -> Vec<String> {
             wrong.push(format!("{file}: unexpected: {race}"));
         }
         let keys: Vec<&String> = race.as_object().expect("an object").keys().collect();
-        if keys != ["field", "first", "inside", "len", "second", "times", "type", "variable"] {
+        if keys != ["field", "first", "first_seen", "inside", "len", "second", "times", "type", "variable"] {
             wrong.push(format!("{file}: keys {keys:?}"));
         }
         for side in ["first", "second"] {

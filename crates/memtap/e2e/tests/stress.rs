@@ -122,11 +122,7 @@ fn forks() {
 fn threads() {
     // Not `--pthread`: when it has made as many threads as it is to make, it does not wait for the last one, which reads its arguments from
     // a frame of the stack that may be gone by then. Once in a hundred runs it is, and `memtap errors` reports a wild store.
-    check(&[
-        "--mutex 1 --mutex-ops 10",
-        "--futex 1 --futex-ops 20",
-        "--sem-sysv 1 --sem-sysv-ops 20",
-    ]);
+    check(&["--mutex 1 --mutex-ops 10", "--futex 1 --futex-ops 20", "--sem-sysv 1 --sem-sysv-ops 20"]);
 }
 
 #[test]

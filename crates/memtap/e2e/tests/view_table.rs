@@ -1,6 +1,6 @@
 //! The table beside the map, and what a newcomer sees first, in a browser.
 
-use e2e::{TestProgram, ViewPage};
+use e2e::{TestProgram, ViewPage, hexadecimal};
 use serde_json::{Value, json};
 
 fn heap() -> ViewPage {
@@ -172,10 +172,26 @@ fn findings_are_those_of_the_commands_and_lead_to_their_lines() {
     let rows = page.browser.value("document.querySelectorAll('#findings tbody tr').length");
     assert_eq!(rows.as_u64(), errors.as_array().map(|errors| errors.len() as u64));
     // From a finding to its line.
-    page.browser.click("#findings tbody button.link");
+    page.browser.click("#findings tbody td button.link");
     page.browser
         .wait("!document.querySelector('#source').hidden && document.querySelector('#source .wanted')");
     assert!(page.browser.text("#source .named").ends_with("kinds.cpp"));
+    // From a finding to its place on the map, where the access is.
+    let is_access =
+        |error: &&Value| error["kind"] == "out_of_bounds" && error["first_seen"]["cycle"].is_u64();
+    let error = errors.as_array().into_iter().flatten().find(is_access).expect("there is one");
+    let first = error["first_seen"].clone();
+    let place = page.browser.value(&format!(
+        "memtapView.findings.table.sorted().findIndex(row => row.at?.start === {} && row.at.from === {})",
+        first["addr"], first["cycle"]
+    ));
+    let row = place.as_u64().expect("it has a row") + 1;
+    page.browser.click(&format!("#findings tbody tr:nth-child({row}) th button.link"));
+    page.settle();
+    let (selected, start) = (page.selection(), hexadecimal(&first["addr"]));
+    assert_eq!((selected.low, selected.high), (start, start + error["bytes"].as_u64().expect("a number")));
+    assert_eq!((json!(selected.from), selected.to), (first["cycle"].clone(), selected.from + 1));
+    assert_eq!(page.table()[..3].iter().sum::<u64>(), 1, "one access is selected");
     page.quiet();
 }
 

@@ -8,9 +8,9 @@ use rustc_hash::FxHashMap;
 use symbols::{CodeId, Resolver};
 
 use super::finding::FoundError;
-use crate::amount;
 use crate::stack::CallPlace;
 use crate::typing::{BoundedArray, CodeTypes};
+use crate::{FirstPlace, amount};
 
 /// What an access is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,10 @@ impl ArrayBounds {
             };
             let what =
                 format!("{kind} of {}, {place} {name}, an array of {bytes}", amount(size.into(), "byte"));
-            OutsideAccess { place: None, error: FoundError::new(what, size.into(), name.clone(), None) }
+            let (process, addr) = (resolver.process(), access.addr);
+            let first_seen = Some(FirstPlace { process, thread: None, cycle: None, addr });
+            let error = FoundError { first_seen, ..FoundError::new(what, size.into(), name.clone(), None) };
+            OutsideAccess { place: None, error }
         });
         outside.place = outside.place.or(place);
         outside.error.times += 1;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::reach::LeakKind;
-use crate::Owner;
 use crate::layout::{BlockAddress, FieldNames, TypeConflict};
 use crate::stack::{CallPlace, CalledFunction, StackNames};
+use crate::{FirstPlace, Owner};
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -147,6 +147,8 @@ pub struct MemoryError {
     pub leak_kind: Option<LeakKind>,
     /// How often; of blocks how many.
     pub times: u64,
+    /// Where in the run it was seen first, where that is known.
+    pub first_seen: Option<FirstPlace>,
 }
 
 /// The same before it has names. Grouped by what happened where.
@@ -160,12 +162,13 @@ pub(super) struct FoundError {
     pub(super) freed: Option<CallPlace>,
     pub(super) last: Option<CallPlace>,
     pub(super) times: u64,
+    pub(super) first_seen: Option<FirstPlace>,
 }
 
 impl FoundError {
     /// Not once yet.
     pub(super) fn new(what: String, bytes: u64, name: String, place: Option<BlockAddress>) -> Self {
-        Self { what, bytes, name, place, freed: None, last: None, times: 0 }
+        Self { what, bytes, name, place, freed: None, last: None, times: 0, first_seen: None }
     }
 }
 
@@ -222,6 +225,7 @@ pub(super) fn named(
             last_access: found.last.map(place),
             leak_kind: key.leak_kind,
             times: found.times,
+            first_seen: found.first_seen,
         }
     });
     let mut all = joined(all);

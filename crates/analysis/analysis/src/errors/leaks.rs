@@ -10,6 +10,7 @@ use super::finding::{ErrorKey, FoundError, MemoryErrorKind};
 use super::inner::{InnerPointers, KeptByLibraries};
 use super::reach::{self, LeakKind, LiveBlock};
 use super::tool::{MemoryErrors, Pointers};
+use crate::FirstPlace;
 
 impl MemoryErrors {
     /// Which blocks that were not released could still be reached, by process and block.
@@ -71,7 +72,9 @@ impl MemoryErrors {
                 let one = self.found.entry(key).or_insert_with(|| {
                     let what = leak_kind.map_or(what.to_owned(), |kind| format!("{what}, {}", kind.words()));
                     let name = block.function.name().to_owned();
-                    FoundError::new(what, 0, name, Some(block.place(block.start)))
+                    let (process, addr) = (block.process, block.start);
+                    let first_seen = Some(FirstPlace { process, thread: None, cycle: None, addr });
+                    FoundError { first_seen, ..FoundError::new(what, 0, name, Some(block.place(addr))) }
                 });
                 if kind == MemoryErrorKind::Leak {
                     one.last = block.last.or(one.last);

@@ -28,7 +28,7 @@ use crate::layout::{BlockAddress, BlockTypes, FieldNames};
 use crate::stack::{CallEdge, CallPlace, Instructions, StackNames, Stacks};
 use crate::stale::scan::{RecentAccesses, StringLoads};
 use crate::tally::slot;
-use crate::{Death, Error, Moment, Owner, Session, Tool, amount, has_stacks};
+use crate::{Death, Error, FirstPlace, Moment, Owner, Session, Tool, amount, has_stacks};
 
 /// The bytes between two blocks that are the allocator's: the size of the second one.
 const HEADER_BYTES: u64 = 8;
@@ -76,6 +76,8 @@ pub struct MemoryErrors {
     /// Threads that gave the allocator what is no block, and have allocated and released nothing since.
     confused: FxHashSet<ThreadId>,
     pub(super) found: BTreeMap<ErrorKey, FoundError>,
+    /// What is looked at.
+    now: Option<FirstPlace>,
     /// Missing events, which can have written or released.
     pub missing: u64,
 }
@@ -115,6 +117,7 @@ impl MemoryErrors {
             lost: LostThreads::default(),
             confused: FxHashSet::default(),
             found: BTreeMap::new(),
+            now: None,
             missing: 0,
         })
     }
@@ -162,6 +165,7 @@ impl MemoryErrors {
         let process = death.process;
         let at = &mut Moment { resolver, process, thread, order: Order::MAX, places: &[], cfas: &[] };
         let place = Some(stacks.access(at, &access));
+        self.see(at, None, access.addr);
         if is_released {
             self.use_after_free(at, &access, place);
             return;
@@ -206,7 +210,13 @@ impl MemoryErrors {
 
     /// Found once more; `make` tells it the first time.
     fn add(&mut self, key: ErrorKey, make: impl FnOnce() -> FoundError) {
-        self.found.entry(key).or_insert_with(make).times += 1;
+        let first_seen = self.now;
+        self.found.entry(key).or_insert_with(|| FoundError { first_seen, ..make() }).times += 1;
+    }
+
+    /// What a thread does now.
+    fn see(&mut self, at: &Moment<'_>, cycle: Option<u64>, addr: VirtAddr) {
+        self.now = Some(FirstPlace { process: at.process, thread: Some(at.thread), cycle, addr });
     }
 
     /// The block of a variable, from the process that has it.
@@ -365,6 +375,7 @@ impl MemoryErrors {
             let (allocated, len, addr) = (block.allocated, block.len, block.start.offset(offset));
             let (in_block, key) =
                 (block.place(addr), ErrorKey::new(MemoryErrorKind::Uninitialised, place, allocated));
+            self.see(at, accesses.first().map(|access| access.cycle), addr);
             self.add(key, || {
                 let what = match by {
                     DecidedBy::Jump => "jump".to_owned(),
@@ -382,6 +393,7 @@ impl MemoryErrors {
     /// A copy to what it is made from.
     fn overlap(&mut self, at: &mut Moment<'_>, copy: OverlappingCopy) {
         let OverlappingCopy { what, destination, len, place } = copy;
+        self.see(at, self.now.and_then(|now| now.cycle), destination);
         let name = at.resolver.resolve_data(destination);
         let block = self.block_of(at.resolver, name.variable);
         let allocated = block.as_ref().and_then(|block| block.allocated);
@@ -410,6 +422,7 @@ impl MemoryErrors {
                 if let Some(copy) = stored
                     && let Some(error) = overrun(at.resolver, &copy)
                 {
+                    self.see(at, self.now.and_then(|now| now.cycle), VirtAddr(copy.bytes.start));
                     self.add(ErrorKey::new(MemoryErrorKind::OutOfBounds, copy.call.place, None), || error);
                 }
             }
@@ -430,6 +443,7 @@ impl MemoryErrors {
         if is_as_before {
             return;
         }
+        self.see(at, Some(access.cycle), access.addr);
         let name = at.resolver.resolve_data(access.addr);
         let class = self.class(at.resolver, at.process, name.variable, name.region);
         if self.copies.is_running()
@@ -494,6 +508,7 @@ impl MemoryErrors {
     /// A range that one call read or wrote.
     fn range(&mut self, at: &mut Moment<'_>, op: &BlockOp, range: Option<(VirtAddr, u64)>, kind: AccessKind) {
         let Some((addr, len)) = range.filter(|(_, len)| *len > 0) else { return };
+        self.see(at, Some(op.cycle), addr);
         let name = at.resolver.resolve_data(addr);
         match self.class(at.resolver, at.process, name.variable, name.region) {
             VariableClass::Live(number) => {
@@ -543,6 +558,7 @@ impl MemoryErrors {
     fn allocation(&mut self, at: &mut Moment<'_>, event: &Allocation) {
         let place = at.places.first().copied();
         let odd = self.odd.remove(&(at.process, event.order));
+        self.see(at, Some(event.cycle), event.addr);
         self.confused.remove(&at.thread);
         match event.kind {
             AllocationKind::Free => {

@@ -51,7 +51,7 @@ use self::past::Present;
 use self::shadow::{AccessHistory, EarlierAccess};
 use crate::layout::{FieldNames, VariableAddress};
 use crate::variable_name::variable_name;
-use crate::{Error, Moment, Session, Tool};
+use crate::{Error, FirstPlace, Moment, Session, Tool};
 
 pub use self::atomics::unmodelled_runtimes;
 pub use self::found::FoundRaces;
@@ -101,6 +101,18 @@ pub struct Race {
     pub times: u64,
     /// Whether events that are missing from the trace could have ordered the two.
     pub uncertain: bool,
+}
+
+impl Race {
+    /// Where it was seen first.
+    pub fn first_seen(&self) -> FirstPlace {
+        FirstPlace {
+            process: self.process,
+            thread: Some(self.second.thread),
+            cycle: None,
+            addr: self.place.addr,
+        }
+    }
 }
 
 /// Names the fields of heap blocks that races are about, `<malloc0003@make+12>.hits`. It takes a replay, where any block is raced for.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::appearance::{Look, Tone, Toned};
 use super::rows::{conflicts_json, doubt_of_type};
 use super::shorten::shorten;
-use super::{json as write_json, mark_doubt, place, times};
+use super::{first_place_json, json as write_json, mark_doubt, place, times};
 use crate::number::amount;
 
 /// Functions of a stack that people see, in lines that have an end.
@@ -40,6 +40,7 @@ pub fn errors_json(errors: &[MemoryError], uncertain: bool, out: &mut dyn Write)
             "access": place(&error.access), "allocated": place(&error.allocated), "freed": place(&error.freed),
             "last_access": place(&error.last_access),
             "leak_kind": error.leak_kind.map(LeakKind::name), "times": error.times,
+            "first_seen": error.first_seen.as_ref().map(first_place_json),
         });
         mark_doubt(&mut object, uncertain);
         object

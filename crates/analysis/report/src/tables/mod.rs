@@ -26,6 +26,7 @@ pub mod unused;
 
 use std::io::{self, Write};
 
+use analysis::FirstPlace;
 use serde_json::Value;
 use symbols::Call;
 
@@ -66,6 +67,14 @@ pub fn json(value: &Value, out: &mut dyn Write) -> io::Result<()> {
 /// A function of a stack.
 pub fn call_json(call: &Call) -> Value {
     serde_json::json!({ "function": call.function.as_deref(), "file": call.file.as_deref(), "line": call.line })
+}
+
+/// Where a finding was seen first.
+fn first_place_json(first: &FirstPlace) -> Value {
+    serde_json::json!({
+        "process": first.process.0, "thread": first.thread.map(|thread| thread.0), "cycle": first.cycle,
+        "addr": format!("{:#x}", first.addr.0),
+    })
 }
 
 /// `, 3 times`; nothing of what happened once.

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use analysis::race::{Race, Side};
 use serde_json::{Value, json};
 
-use super::{Finding, call_json, doubt, findings, mark_doubt, place, times};
+use super::{Finding, call_json, doubt, findings, first_place_json, mark_doubt, place, times};
 use crate::number::amount;
 
 impl Finding for Race {
@@ -21,6 +21,7 @@ impl Finding for Race {
         let mut object = json!({
             "variable": self.variable, "type": self.type_name, "field": self.field, "inside": self.inside,
             "len": self.len, "first": side(&self.first), "second": side(&self.second), "times": self.times,
+            "first_seen": first_place_json(&self.first_seen()),
         });
         mark_doubt(&mut object, self.uncertain);
         object

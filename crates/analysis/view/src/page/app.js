@@ -262,6 +262,10 @@ function chooseThread(thread) {
 element("thread").addEventListener("change", ({ target }) => chooseThread(target.value === "" ? null : Number(target.value)));
 lanes.addEventListener("threaded", ({ detail }) => chooseThread(active.thread === detail ? null : detail));
 lifetimes.addEventListener("chosen", ({ detail }) => search.choose(detail));
+findings.addEventListener("chosen", ({ detail }) => {
+  const shown = active.map.process.process;
+  if (detail.process === shown) search.choose(detail); else search.say(`${detail.name} is in process ${detail.process}; the map shows process ${shown}.`);
+});
 for (const { element: pane } of Object.values(folded)) pane.addEventListener("toggle", rememberSoon);
 for (const radio of document.querySelectorAll("input[name=what]")) {
   radio.addEventListener("change", () => {

@@ -5,24 +5,33 @@ import { RowTable, faint } from "./rows.js";
 import { counted, shortPath } from "./words.js";
 
 const SAVED = ["name", "what", "where", "times"];
+/** Bytes of a cache line. */
+const LINE = 64;
 
 const line = (place) => (place?.file && place.line ? `${place.file}:${place.line}` : null);
 /** The innermost place whose source is the user's. */
 const placed = (place) => line(place?.own) ?? line(place);
 const functionOf = (place) => place?.own?.function ?? place?.function ?? "";
 
+/** Where a finding was seen first, as what is selected on the map: at that cycle, or at any. */
+function seen(first, bytes) {
+  if (!first) return null;
+  const { process, cycle, addr: start } = first;
+  return { process, start, bytes: Math.max(1, bytes), ...(cycle === null ? {} : { from: cycle, to: cycle + 1 }) };
+}
+
 /** A finding of each kind as a row. */
 const ROWS = {
   errors: (error) => {
     const place = error.access ?? error.allocated;
-    return { name: error.field ?? error.name, kind: error.kind.replaceAll("_", " "), what: error.what, where: placed(place), code: functionOf(place), times: error.times };
+    return { at: seen(error.first_seen, error.access ? error.bytes : 1), name: error.field ?? error.name, kind: error.kind.replaceAll("_", " "), what: error.what, where: placed(place), code: functionOf(place), times: error.times };
   },
-  race: ({ variable, field, first, second, times }) => ({
-    name: field ?? variable, kind: "race", what: `${first.kind} by thread ${first.thread} and ${second.kind} by thread ${second.thread} in ${second.function}${line(second) ? ` (${shortPath(line(second))})` : ""}`,
+  race: ({ variable, field, len, first, second, times, first_seen: at }) => ({
+    at: seen(at, len), name: field ?? variable, kind: "race", what: `${first.kind} by thread ${first.thread} and ${second.kind} by thread ${second.thread} in ${second.function}${line(second) ? ` (${shortPath(line(second))})` : ""}`,
     where: line(first), code: first.function, times,
   }),
-  lines: ({ names, sharing, changes, parts }) => ({
-    name: names.join(", "), kind: `${sharing} sharing`, what: parts.length > 0 ? `threads ${[...new Set(parts.map((part) => part.thread))].join(", ")}` : "",
+  lines: ({ process, address, lines, names, sharing, changes, parts }) => ({
+    at: { process, start: `0x${address.toString(16)}`, bytes: lines * LINE }, name: names.join(", "), kind: `${sharing} sharing`, what: parts.length > 0 ? `threads ${[...new Set(parts.map((part) => part.thread))].join(", ")}` : "",
     where: line(parts[0]), code: parts[0]?.function ?? "", times: changes,
   }),
 };
@@ -33,7 +42,7 @@ export class FindingsPane extends Counting {
   constructor(element, fetchAnswer) {
     super(element, fetchAnswer, "findings");
     this.table = new RowTable(element, [
-      { key: "name", words: "name", left: true },
+      { key: "name", words: "name", left: true, cell: (row) => this.named(row) },
       { key: "kind", words: "kind", left: true },
       { key: "what", words: "what", left: true },
       { key: "where", words: "where", left: true, cell: (row) => this.place(row) },
@@ -61,6 +70,17 @@ export class FindingsPane extends Counting {
   fill() {
     this.table.rename("times", HEADINGS[this.answer.kind]);
     this.table.show(this.answer.rows.map(ROWS[this.answer.kind]));
+  }
+
+  /** Its name; a click selects it on the map. */
+  named({ name, at }) {
+    if (!at) return [name];
+    const button = document.createElement("button");
+    button.className = "link";
+    button.textContent = name || at.start;
+    button.title = `Select it on the map: ${counted(at.bytes, "byte")} at ${at.start}`;
+    button.addEventListener("click", () => this.dispatchEvent(new CustomEvent("chosen", { detail: { name: name || at.start, ...at } })));
+    return [button];
   }
 
   /** Where it is in the source, which a click opens. */
