@@ -171,6 +171,11 @@ fn findings_are_those_of_the_commands_and_lead_to_their_lines() {
     let errors = printed(&page, "errors");
     let rows = page.browser.value("document.querySelectorAll('#findings tbody tr').length");
     assert_eq!(rows.as_u64(), errors.as_array().map(|errors| errors.len() as u64));
+    // Those whose place is known are marked on the map while they are looked at.
+    let placed =
+        errors.as_array().into_iter().flatten().filter(|error| error["first_seen"].is_object()).count();
+    assert!(placed > 0);
+    assert_eq!(page.browser.value("memtapView.map.marks.length"), placed);
     // From a finding to its line.
     page.browser.click("#findings tbody td button.link");
     page.browser

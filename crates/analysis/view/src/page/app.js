@@ -262,6 +262,10 @@ function chooseThread(thread) {
 element("thread").addEventListener("change", ({ target }) => chooseThread(target.value === "" ? null : Number(target.value)));
 lanes.addEventListener("threaded", ({ detail }) => chooseThread(active.thread === detail ? null : detail));
 lifetimes.addEventListener("chosen", ({ detail }) => search.choose(detail));
+/** Findings that are looked at are marked on the map. */
+const markFindings = () => active?.map.markPlaces(findings.marks);
+findings.addEventListener("filled", markFindings);
+findings.element.addEventListener("toggle", markFindings);
 findings.addEventListener("chosen", ({ detail }) => {
   const shown = active.map.process.process;
   if (detail.process === shown) search.choose(detail); else search.say(`${detail.name} is in process ${detail.process}; the map shows process ${shown}.`);

@@ -16,8 +16,8 @@ const functionOf = (place) => place?.own?.function ?? place?.function ?? "";
 /** Where a finding was seen first, as what is selected on the map: at that cycle, or at any. */
 function seen(first, bytes) {
   if (!first) return null;
-  const { process, cycle, addr: start } = first;
-  return { process, start, bytes: Math.max(1, bytes), ...(cycle === null ? {} : { from: cycle, to: cycle + 1 }) };
+  const { process, thread, cycle, addr: start } = first;
+  return { process, thread, start, bytes: Math.max(1, bytes), ...(cycle === null ? {} : { from: cycle, to: cycle + 1 }) };
 }
 
 /** A finding of each kind as a row. */
@@ -31,7 +31,7 @@ const ROWS = {
     where: line(first), code: first.function, times,
   }),
   lines: ({ process, address, lines, names, sharing, changes, parts }) => ({
-    at: { process, start: `0x${address.toString(16)}`, bytes: lines * LINE }, name: names.join(", "), kind: `${sharing} sharing`, what: parts.length > 0 ? `threads ${[...new Set(parts.map((part) => part.thread))].join(", ")}` : "",
+    at: { process, thread: null, start: `0x${address.toString(16)}`, bytes: lines * LINE }, name: names.join(", "), kind: `${sharing} sharing`, what: parts.length > 0 ? `threads ${[...new Set(parts.map((part) => part.thread))].join(", ")}` : "",
     where: line(parts[0]), code: parts[0]?.function ?? "", times: changes,
   }),
 };
@@ -56,6 +56,11 @@ export class FindingsPane extends Counting {
   show(part) {
     this.part = part;
     super.show({ ...part, parameters: `kind=${this.find("kinds").value}${part.parameters}` });
+  }
+
+  /** Where they are on the map, while they are looked at. */
+  get marks() {
+    return this.isSeen && this.answer && !this.stale ? this.table.all.map(({ at }) => at).filter(Boolean) : [];
   }
 
   choose() {

@@ -4,6 +4,7 @@
 import { AddressAxis, Clock, hexadecimal, ticks } from "./axis.js";
 import { ramp, rounded, step } from "./colors.js";
 import { drawLabels, groupsOf, widthOf } from "./labels.js";
+import { drawMarks } from "./marks.js";
 import { bytes, counted, grouped, seconds, short } from "./words.js";
 
 /** Room for labels at the left: as much as they need, up to a part of the width. */
@@ -105,7 +106,7 @@ export class MemoryMap extends EventTarget {
   /** On a canvas; `fetchTile(parameters, signal)` gives a tile's bytes, `fetchBlocks` what blocks of the heap there are, `fetchSingles` accesses. */
   constructor(canvas, fetchTile, fetchBlocks, fetchSingles) {
     super();
-    Object.assign(this, { canvas, fetchTile, fetchBlocks, fetchSingles, singles: null, singling: false, blocks: [], tile: null, whole: null, asking: null, scale: null, isLinear: false, selection: null, marked: null, access: null, pending: 0, changes: 0, drawn: false });
+    Object.assign(this, { canvas, fetchTile, fetchBlocks, fetchSingles, singles: null, singling: false, blocks: [], tile: null, whole: null, asking: null, scale: null, isLinear: false, selection: null, marked: null, access: null, marks: [], pending: 0, changes: 0, drawn: false });
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.scheme.addEventListener("change", () => this.recolor());
     new ResizeObserver(() => this.resized()).observe(canvas);
@@ -127,6 +128,12 @@ export class MemoryMap extends EventTarget {
     this.window = this.limited(window ?? this.bounds);
     this.layOut();
     this.changed(0);
+  }
+
+  /** Marks places: each has a process, a thread, where it starts, and where it is known from which cycle on. */
+  markPlaces(places) {
+    this.marks = places;
+    this.redraw();
   }
 
   takeColors() {
@@ -410,6 +417,7 @@ export class MemoryMap extends EventTarget {
     this.drawBlocks(context);
     this.drawMissing(context);
     this.drawRuns(context);
+    drawMarks(context, this);
     this.drawSelection(context);
     this.drawAccess(context);
     context.restore();
