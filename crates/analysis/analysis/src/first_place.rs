@@ -2,6 +2,8 @@
 
 use memref::{ProcessId, ThreadId, VirtAddr};
 
+use crate::Moment;
+
 /// A place in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstPlace {
@@ -13,4 +15,11 @@ pub struct FirstPlace {
     pub cycle: Option<u64>,
     /// The first byte.
     pub addr: VirtAddr,
+}
+
+impl FirstPlace {
+    /// What a thread does at an address. No cycle is told where what was done then is no access to that address.
+    pub(crate) fn of(at: &Moment<'_>, cycle: Option<u64>, addr: VirtAddr) -> Self {
+        Self { process: at.process, thread: Some(at.thread), cycle, addr }
+    }
 }

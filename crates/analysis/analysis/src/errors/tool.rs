@@ -76,8 +76,6 @@ pub struct MemoryErrors {
     /// Threads that gave the allocator what is no block, and have allocated and released nothing since.
     confused: FxHashSet<ThreadId>,
     pub(super) found: BTreeMap<ErrorKey, FoundError>,
-    /// What is looked at.
-    now: Option<FirstPlace>,
     /// Missing events, which can have written or released.
     pub missing: u64,
 }
@@ -117,7 +115,6 @@ impl MemoryErrors {
             lost: LostThreads::default(),
             confused: FxHashSet::default(),
             found: BTreeMap::new(),
-            now: None,
             missing: 0,
         })
     }
@@ -165,13 +162,13 @@ impl MemoryErrors {
         let process = death.process;
         let at = &mut Moment { resolver, process, thread, order: Order::MAX, places: &[], cfas: &[] };
         let place = Some(stacks.access(at, &access));
-        self.see(at, None, access.addr);
         if is_released {
             self.use_after_free(at, &access, place);
             return;
         }
         let name = at.resolver.resolve_data(access.addr).variable;
-        self.add(ErrorKey::new(MemoryErrorKind::Wild, place, None), || {
+        let seen = FirstPlace::of(at, None, access.addr);
+        self.add(ErrorKey::new(MemoryErrorKind::Wild, place, None), seen, || {
             FoundError::new(what, access.size.into(), variable_text(at.resolver, name), None)
         });
     }
@@ -208,15 +205,10 @@ impl MemoryErrors {
         class
     }
 
-    /// Found once more; `make` tells it the first time.
-    fn add(&mut self, key: ErrorKey, make: impl FnOnce() -> FoundError) {
-        let first_seen = self.now;
-        self.found.entry(key).or_insert_with(|| FoundError { first_seen, ..make() }).times += 1;
-    }
-
-    /// What a thread does now.
-    fn see(&mut self, at: &Moment<'_>, cycle: Option<u64>, addr: VirtAddr) {
-        self.now = Some(FirstPlace { process: at.process, thread: Some(at.thread), cycle, addr });
+    /// Found once more; `make` tells it the first time, which was there.
+    fn add(&mut self, key: ErrorKey, seen: FirstPlace, make: impl FnOnce() -> FoundError) {
+        let first = || FoundError { first_seen: Some(seen), ..make() };
+        self.found.entry(key).or_insert_with(first).times += 1;
     }
 
     /// The block of a variable, from the process that has it.
@@ -236,7 +228,8 @@ impl MemoryErrors {
         let place = block.as_ref().map(|block| block.place(access.addr));
         let len = block.map_or(0, |block| block.len);
         let (kind, size, offset) = (access.kind.name(), access.size, name.offset);
-        self.add(key, || {
+        let seen = FirstPlace::of(at, Some(access.cycle), access.addr);
+        self.add(key, seen, || {
             let what = format!(
                 "{kind} of {} at {offset} of a block of {len} that was released",
                 amount(size.into(), "byte")
@@ -268,7 +261,8 @@ impl MemoryErrors {
         } else {
             format!("{} before", block.start.0 - addr)
         };
-        self.add(key, || {
+        let seen = FirstPlace::of(at, Some(access.cycle), access.addr);
+        self.add(key, seen, || {
             let what = format!("{kind} of {}, {where_} a block of {len}", amount(size.into(), "byte"));
             FoundError::new(what, size.into(), variable_text(at.resolver, variable), Some(place))
         });
@@ -292,8 +286,8 @@ impl MemoryErrors {
             || is_runtime(at.resolver, access.ip);
         let reads_more = reads_more && !self.exact.is_one(at.resolver, access.ip);
         if access.kind != AccessKind::Prefetch && (access.kind.writes() || !reads_more) {
-            let (addr, len) = (access.addr, access.size.into());
-            self.over_end(at, access.kind.name(), addr, len, number, place);
+            let seen = FirstPlace::of(at, Some(access.cycle), access.addr);
+            self.over_end(at, access.kind.name(), seen, access.size.into(), number, place);
         }
     }
 
@@ -302,12 +296,12 @@ impl MemoryErrors {
         &mut self,
         at: &mut Moment<'_>,
         doing: &str,
-        addr: VirtAddr,
+        seen: FirstPlace,
         bytes: u64,
         number: u32,
         place: Option<CallPlace>,
     ) {
-        let block = self.blocks.get(number);
+        let (addr, block) = (seen.addr, self.blocks.get(number));
         let (allocated, len, offset) = (block.allocated, block.len, addr.distance(block.start));
         // glibc's rule is known; others give a quarter more, and up to 16 bytes where that is little.
         let most = block.usable.max(len.saturating_add(len / 4 + 16));
@@ -317,7 +311,7 @@ impl MemoryErrors {
         let key = ErrorKey::new(MemoryErrorKind::OutOfBounds, place, allocated);
         let place = block.place(addr);
         let variable = at.resolver.resolve_data(addr).variable;
-        self.add(key, || {
+        self.add(key, seen, || {
             let amount = amount(bytes, "byte");
             let what = match offset.checked_sub(len) {
                 Some(after) => format!("{doing} of {amount}, {after} after a block of {len}"),
@@ -338,7 +332,8 @@ impl MemoryErrors {
         let key = ErrorKey::new(MemoryErrorKind::Uninitialised, place, allocated);
         let place = block.place(access.addr);
         let size = access.size;
-        self.add(key, || {
+        let seen = FirstPlace::of(at, Some(access.cycle), access.addr);
+        self.add(key, seen, || {
             let what = format!(
                 "comparison of {} at {offset} of a block of {len}, which nobody wrote",
                 amount(size.into(), "byte")
@@ -375,8 +370,7 @@ impl MemoryErrors {
             let (allocated, len, addr) = (block.allocated, block.len, block.start.offset(offset));
             let (in_block, key) =
                 (block.place(addr), ErrorKey::new(MemoryErrorKind::Uninitialised, place, allocated));
-            self.see(at, accesses.first().map(|access| access.cycle), addr);
-            self.add(key, || {
+            self.add(key, FirstPlace::of(at, None, addr), || {
                 let what = match by {
                     DecidedBy::Jump => "jump".to_owned(),
                     DecidedBy::Address => "address".to_owned(),
@@ -393,11 +387,11 @@ impl MemoryErrors {
     /// A copy to what it is made from.
     fn overlap(&mut self, at: &mut Moment<'_>, copy: OverlappingCopy) {
         let OverlappingCopy { what, destination, len, place } = copy;
-        self.see(at, self.now.and_then(|now| now.cycle), destination);
         let name = at.resolver.resolve_data(destination);
         let block = self.block_of(at.resolver, name.variable);
         let allocated = block.as_ref().and_then(|block| block.allocated);
-        self.add(ErrorKey::new(MemoryErrorKind::Overlap, place, allocated), || {
+        let seen = FirstPlace::of(at, None, destination);
+        self.add(ErrorKey::new(MemoryErrorKind::Overlap, place, allocated), seen, || {
             let name = variable_text(at.resolver, name.variable);
             FoundError::new(what, len, name, block.map(|block| block.place(destination)))
         });
@@ -422,8 +416,12 @@ impl MemoryErrors {
                 if let Some(copy) = stored
                     && let Some(error) = overrun(at.resolver, &copy)
                 {
-                    self.see(at, self.now.and_then(|now| now.cycle), VirtAddr(copy.bytes.start));
-                    self.add(ErrorKey::new(MemoryErrorKind::OutOfBounds, copy.call.place, None), || error);
+                    let seen = FirstPlace::of(at, None, VirtAddr(copy.bytes.start));
+                    self.add(
+                        ErrorKey::new(MemoryErrorKind::OutOfBounds, copy.call.place, None),
+                        seen,
+                        || error,
+                    );
                 }
             }
             CallEdge::None => {}
@@ -443,7 +441,6 @@ impl MemoryErrors {
         if is_as_before {
             return;
         }
-        self.see(at, Some(access.cycle), access.addr);
         let name = at.resolver.resolve_data(access.addr);
         let class = self.class(at.resolver, at.process, name.variable, name.region);
         if self.copies.is_running()
@@ -508,7 +505,6 @@ impl MemoryErrors {
     /// A range that one call read or wrote.
     fn range(&mut self, at: &mut Moment<'_>, op: &BlockOp, range: Option<(VirtAddr, u64)>, kind: AccessKind) {
         let Some((addr, len)) = range.filter(|(_, len)| *len > 0) else { return };
-        self.see(at, Some(op.cycle), addr);
         let name = at.resolver.resolve_data(addr);
         match self.class(at.resolver, at.process, name.variable, name.region) {
             VariableClass::Live(number) => {
@@ -524,7 +520,8 @@ impl MemoryErrors {
                 let is_told = !matches!(op.function, BlockFunction::Allocator | BlockFunction::Signal);
                 if is_told && self.blocks.get(number).is_overrun(addr, len) {
                     let doing = format!("{} by {}", kind.name(), op.function.name());
-                    self.over_end(at, &doing, addr, len, number, at.places.first().copied());
+                    let seen = FirstPlace::of(at, Some(op.cycle), addr);
+                    self.over_end(at, &doing, seen, len, number, at.places.first().copied());
                 }
             }
             VariableClass::Released
@@ -546,7 +543,7 @@ impl MemoryErrors {
         let key = ErrorKey::new(MemoryErrorKind::Uninitialised, at.places.first().copied(), allocated);
         let variable = at.resolver.resolve_data(addr).variable;
         let function = op.function.name();
-        self.add(key, || {
+        self.add(key, FirstPlace::of(at, Some(op.cycle), addr), || {
             let what = format!(
                 "{function} of {} at {offset} of a block of {of}, which nobody wrote",
                 amount(len, "byte")
@@ -558,7 +555,6 @@ impl MemoryErrors {
     fn allocation(&mut self, at: &mut Moment<'_>, event: &Allocation) {
         let place = at.places.first().copied();
         let odd = self.odd.remove(&(at.process, event.order));
-        self.see(at, Some(event.cycle), event.addr);
         self.confused.remove(&at.thread);
         match event.kind {
             AllocationKind::Free => {
@@ -574,7 +570,7 @@ impl MemoryErrors {
                 match odd.filter(|_| kind == AllocationKind::Realloc) {
                     Some(HeapChange::Replaced { old, .. }) => self.reallocated(at, event, old, place),
                     Some(HeapChange::AllocatedForFreed { freed, .. }) => {
-                        self.reallocated_freed(at, freed, place);
+                        self.reallocated_freed(at, event, freed, place);
                     }
                     _ => {}
                 }
@@ -622,10 +618,18 @@ impl MemoryErrors {
     }
 
     /// Realloc was given a block that had been released.
-    fn reallocated_freed(&mut self, at: &Moment<'_>, freed: BlockId, place: Option<CallPlace>) {
+    fn reallocated_freed(
+        &mut self,
+        at: &Moment<'_>,
+        event: &Allocation,
+        freed: BlockId,
+        place: Option<CallPlace>,
+    ) {
         let Some(block) = self.blocks.known(at.process, freed) else { return };
-        let (allocated, freed, len, of) = (block.allocated, block.freed, block.len, block.place(block.start));
-        self.add(ErrorKey::new(MemoryErrorKind::InvalidFree, place, allocated), || {
+        let (allocated, freed, len, block_start) = (block.allocated, block.freed, block.len, block.start);
+        let of = block.place(block_start);
+        let seen = FirstPlace::of(at, Some(event.cycle), block_start);
+        self.add(ErrorKey::new(MemoryErrorKind::InvalidFree, place, allocated), seen, || {
             let what = format!("realloc of a block of {len} that was released");
             FoundError { freed, ..FoundError::new(what, len, String::new(), Some(of)) }
         });
@@ -648,7 +652,7 @@ impl MemoryErrors {
         if !is_right {
             let variable = at.resolver.resolve_data(start).variable;
             let key = ErrorKey::new(MemoryErrorKind::MismatchedFree, place, allocated);
-            self.add(key, || {
+            self.add(key, FirstPlace::of(at, Some(event.cycle), start), || {
                 let what =
                     format!("{}{released_as} of a block that {}{made_as} allocated", with.name(), by.name());
                 FoundError::new(what, len, variable_text(at.resolver, variable), Some(of))
@@ -695,7 +699,7 @@ impl MemoryErrors {
         let place = block.as_ref().map(|block| block.place(event.addr));
         let len = block.map_or(0, |block| block.len);
         self.confused.insert(at.thread);
-        self.add(key, || {
+        self.add(key, FirstPlace::of(at, Some(event.cycle), event.addr), || {
             let name = variable_text(at.resolver, name.variable);
             FoundError { freed, ..FoundError::new(what, len, name, place) }
         });
