@@ -2,11 +2,9 @@
 
 import { Counting } from "./counting.js";
 import { RowTable, faint } from "./rows.js";
-import { counted, shortPath } from "./words.js";
+import { LINE, counted, shortPath } from "./words.js";
 
 const SAVED = ["name", "what", "where", "times"];
-/** Bytes of a cache line. */
-const LINE = 64;
 
 const line = (place) => (place?.file && place.line ? `${place.file}:${place.line}` : null);
 /** The innermost place whose source is the user's. */

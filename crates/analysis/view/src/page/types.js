@@ -3,11 +3,10 @@
 import { Counting } from "./counting.js";
 import { RowTable } from "./rows.js";
 import { accesses as accessesOf } from "./run.js";
-import { bytes, counted, grouped, share } from "./words.js";
+import { LINE, bytes, counted, grouped, share } from "./words.js";
 
 const SAVED = ["name", "bytes", "blocks", "accesses", "advice"];
-/** Bytes of a cache line, and lines that are drawn of a type. */
-const LINE = 64;
+/** Lines that are drawn of a type. */
 const MOST_LINES = 16;
 const ROW = 22;
 /** A field with such a part of the type's accesses is hot. */

@@ -2,6 +2,9 @@
 
 const THIN = "\u202f";
 
+/** Bytes of a cache line. */
+export const LINE = 64;
+
 /** 1234567 as 1 234 567. */
 export function grouped(number) {
   return String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, THIN);
