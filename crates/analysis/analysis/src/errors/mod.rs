@@ -18,6 +18,7 @@ mod exact;
 mod finding;
 mod found;
 mod inner;
+mod known_code;
 mod last_access;
 mod leaks;
 mod operators;

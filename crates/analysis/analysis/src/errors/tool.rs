@@ -16,6 +16,7 @@ use super::copies::{CopyCall, EndedCopy, OverlappingCopies, OverlappingCopy, ove
 use super::exact::ExactLoads;
 use super::finding::{ErrorKey, FoundError, MemoryError, MemoryErrorKind, named};
 use super::inner::KeptByLibraries;
+use super::known_code::{asks_usable_size, is_linker, is_runtime, is_system_call};
 use super::last_access::LastAccesses;
 use super::operators::{CalledOperator, CalledOperators};
 use super::overruns::overrun;
@@ -28,7 +29,7 @@ use crate::layout::{BlockAddress, BlockTypes, FieldNames};
 use crate::stack::{CallEdge, CallPlace, Instructions, StackNames, Stacks};
 use crate::stale::scan::{RecentAccesses, StringLoads};
 use crate::tally::slot;
-use crate::{Death, Error, FirstPlace, Moment, Owner, Session, Tool, amount, has_stacks};
+use crate::{Death, Error, FirstPlace, Moment, Session, Tool, amount, has_stacks};
 
 /// The bytes between two blocks that are the allocator's: the size of the second one.
 const HEADER_BYTES: u64 = 8;
@@ -709,31 +710,6 @@ impl MemoryErrors {
 /// What a variable is called.
 fn variable_text(resolver: &Resolver, id: VariableId) -> String {
     resolver.names().variable(id).map_or_else(String::new, |variable| variable.name.to_string())
-}
-
-/// Whether the kernel reads for it what the program gives out.
-fn is_system_call(function: BlockFunction) -> bool {
-    use BlockFunction::{Pwrite, Send, Write, Writev};
-    matches!(function, Write | Pwrite | Writev | Send)
-}
-
-/// Whether some code of the process may know how many bytes the allocator really gave, and use them.
-fn asks_usable_size(resolver: &Resolver) -> bool {
-    resolver.image().instances().any(|(_, instance)| instance.module.asks_usable_size())
-}
-
-/// Whether the C library or the dynamic linker accesses it.
-fn is_runtime(resolver: &mut Resolver, ip: VirtAddr) -> bool {
-    let code = resolver.code_name(ip);
-    let module = code.as_deref().and_then(|code| code.module.as_deref());
-    module.is_some_and(|module| matches!(Owner::of_module(module), Owner::CLibrary | Owner::Linker))
-}
-
-/// Whether the dynamic linker accesses it: it reads what it maps before the map of regions has it, where a large block may have been.
-fn is_linker(resolver: &mut Resolver, ip: VirtAddr) -> bool {
-    let code = resolver.code_name(ip);
-    let module = code.as_deref().and_then(|code| code.module.as_deref());
-    module.is_some_and(|module| Owner::of_module(module) == Owner::Linker)
 }
 
 impl Tool for MemoryErrors {
