@@ -9,7 +9,7 @@ use crate::Moment;
 pub struct FirstPlace {
     /// Whose memory it is.
     pub process: ProcessId,
-    /// Who accessed it; of a block that nobody released, nobody.
+    /// Who accessed it, where that is one thread.
     pub thread: Option<ThreadId>,
     /// When, on that thread's clock, where that is known.
     pub cycle: Option<u64>,
@@ -18,8 +18,13 @@ pub struct FirstPlace {
 }
 
 impl FirstPlace {
-    /// What a thread does at an address. No cycle is told where what was done then is no access to that address.
+    /// What a thread does at an address, in a cycle that may not be known.
     pub(crate) fn of(at: &Moment<'_>, cycle: Option<u64>, addr: VirtAddr) -> Self {
         Self { process: at.process, thread: Some(at.thread), cycle, addr }
+    }
+
+    /// Memory of a process, whoever accesses it and when.
+    pub(crate) fn of_memory(process: ProcessId, addr: VirtAddr) -> Self {
+        Self { process, thread: None, cycle: None, addr }
     }
 }

@@ -151,8 +151,7 @@ impl ArrayBounds {
             };
             let what =
                 format!("{kind} of {}, {place} {name}, an array of {bytes}", amount(size.into(), "byte"));
-            let (process, addr) = (resolver.process(), access.addr);
-            let first_seen = Some(FirstPlace { process, thread: None, cycle: None, addr });
+            let first_seen = Some(FirstPlace::of_memory(resolver.process(), access.addr));
             let error = FoundError { first_seen, ..FoundError::new(what, size.into(), name.clone(), None) };
             OutsideAccess { place: None, error }
         });

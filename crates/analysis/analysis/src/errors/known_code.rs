@@ -16,16 +16,18 @@ pub(super) fn asks_usable_size(resolver: &Resolver) -> bool {
     resolver.image().instances().any(|(_, instance)| instance.module.asks_usable_size())
 }
 
+/// Whose an instruction is; `None` where it is in no module.
+fn owner(resolver: &mut Resolver, ip: VirtAddr) -> Option<Owner> {
+    let code = resolver.code_name(ip)?;
+    code.module.as_deref().map(Owner::of_module)
+}
+
 /// Whether the C library or the dynamic linker accesses it.
 pub(super) fn is_runtime(resolver: &mut Resolver, ip: VirtAddr) -> bool {
-    let code = resolver.code_name(ip);
-    let module = code.as_deref().and_then(|code| code.module.as_deref());
-    module.is_some_and(|module| matches!(Owner::of_module(module), Owner::CLibrary | Owner::Linker))
+    matches!(owner(resolver, ip), Some(Owner::CLibrary | Owner::Linker))
 }
 
 /// Whether the dynamic linker accesses it: it reads what it maps before the map of regions has it, where a large block may have been.
 pub(super) fn is_linker(resolver: &mut Resolver, ip: VirtAddr) -> bool {
-    let code = resolver.code_name(ip);
-    let module = code.as_deref().and_then(|code| code.module.as_deref());
-    module.is_some_and(|module| Owner::of_module(module) == Owner::Linker)
+    owner(resolver, ip) == Some(Owner::Linker)
 }

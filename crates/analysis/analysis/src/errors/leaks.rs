@@ -72,9 +72,9 @@ impl MemoryErrors {
                 let one = self.found.entry(key).or_insert_with(|| {
                     let what = leak_kind.map_or(what.to_owned(), |kind| format!("{what}, {}", kind.words()));
                     let name = block.function.name().to_owned();
-                    let (process, addr) = (block.process, block.start);
-                    let first_seen = Some(FirstPlace { process, thread: None, cycle: None, addr });
-                    FoundError { first_seen, ..FoundError::new(what, 0, name, Some(block.place(addr))) }
+                    let first_seen = Some(FirstPlace::of_memory(block.process, block.start));
+                    let place = Some(block.place(block.start));
+                    FoundError { first_seen, ..FoundError::new(what, 0, name, place) }
                 });
                 if kind == MemoryErrorKind::Leak {
                     one.last = block.last.or(one.last);
