@@ -77,23 +77,23 @@ impl Opening {
 
     /// They are opened. False where nobody wants to see them any more.
     pub(crate) fn show(&self, runs: Runs) -> bool {
+        self.open(runs, 1)
+    }
+
+    /// They could not be opened again, and are what they were.
+    pub(crate) fn keep(&self, runs: Runs) {
+        self.open(runs, 0);
+    }
+
+    fn open(&self, runs: Runs, generations: usize) -> bool {
         let mut state = self.state();
         if matches!(*state, State::Over) {
             return false;
         }
         *state = State::Open(runs);
-        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.generation.fetch_add(generations, Ordering::Relaxed);
         self.changed.notify_all();
         true
-    }
-
-    /// They could not be opened again, and are what they were.
-    pub(crate) fn keep(&self, runs: Runs) {
-        let mut state = self.state();
-        if matches!(*state, State::Opening) {
-            *state = State::Open(runs);
-        }
-        self.changed.notify_all();
     }
 
     /// They are to be opened again, by who is given what they were until now. None where somebody opens them already.

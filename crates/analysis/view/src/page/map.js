@@ -130,7 +130,7 @@ export class MemoryMap extends EventTarget {
     this.changed(0);
   }
 
-  /** Marks places: each has a process, a thread, where it starts, and where it is known from which cycle on. */
+  /** Marks places: each has a process, perhaps a thread, its first address as `start`, and its cycle as `from` where that is known. */
   markPlaces(places) {
     this.marks = places;
     this.redraw();
