@@ -51,8 +51,10 @@ mod stale;
 mod summary;
 pub mod taint;
 mod tally;
+mod thread_clock;
 mod thread_events;
 mod timeline;
+mod trace_part;
 mod typing;
 mod unused;
 mod variable_name;
@@ -84,5 +86,7 @@ pub use tally::{
     AccessRow, By, MadeBlock, MadeObjects, PairRow, PairTally, SortKey, Tally, join_families,
     joined_in_words, page_row,
 };
+pub use thread_clock::{FrameTime, ThreadClock};
 pub use timeline::{HeapSample, TimeSample, Timeline};
+pub use trace_part::TracePart;
 pub use unused::{Unused, UnusedRow};

@@ -43,11 +43,11 @@ mod tests {
     use std::sync::Arc;
 
     use memref::{Access, AccessKind, Event, VirtAddr};
-    use trace_format::{CreateOptions, Filter, ProcessRecord, ThreadRecord, TraceWriter};
+    use trace_format::{CreateOptions, ProcessRecord, ThreadRecord, TraceWriter};
 
     use super::*;
     use crate::errors::FoundErrors;
-    use crate::{By, Session, Tally};
+    use crate::{By, Session, Tally, TracePart};
 
     #[test]
     fn what_is_cancelled_ends_and_leaves_the_session_as_it_was() {
@@ -66,7 +66,7 @@ mod tests {
         for jobs in [1, 3] {
             let session = Session::open(&path).unwrap().with_jobs(NonZero::new(jobs));
             let count = |session: &Session| {
-                Tally::new(session, &[By::Region]).unwrap().replay(session, &Filter::default(), None)
+                Tally::new(session, &[By::Region]).unwrap().replay(session, &TracePart::default())
             };
             let progress = Arc::<ReadProgress>::default();
             count(&session.read_for(progress.clone())).unwrap();

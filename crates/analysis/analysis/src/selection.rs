@@ -1,37 +1,24 @@
 //! Counting only a part of a trace, while tools that follow the stacks still receive everything.
 
-use std::collections::BTreeSet;
-
 use memref::{Access, Event, ThreadId};
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
-use trace_format::Filter;
 
-use crate::{Error, Session, Tool};
+use crate::{Error, Session, Tool, TracePart};
 
 /// Which accesses are counted of all that are told.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
-    /// `None`: all of them.
-    filter: Option<Filter>,
-    /// Of this thread alone.
-    only: Option<ThreadId>,
-    /// Of these threads alone.
-    threads: Option<BTreeSet<ThreadId>>,
+    part: TracePart,
     /// The accesses of each thread so far.
     told: FxHashMap<ThreadId, u64>,
 }
 
 impl Selection {
-    /// That of some threads.
-    pub(crate) fn of_threads(threads: BTreeSet<ThreadId>) -> Self {
-        Self { threads: Some(threads), ..Self::default() }
-    }
-
     /// Whether all are counted.
     #[inline]
     pub(crate) fn is_all(&self) -> bool {
-        self.filter.is_none() && self.only.is_none() && self.threads.is_none()
+        self.part.is_all()
     }
 
     /// The number of the next access among those of its thread, of so many that are told now.
@@ -44,23 +31,14 @@ impl Selection {
     /// Whether an event that is no access is counted. With a range of numbers it is where the next access of its thread would be.
     pub(crate) fn has_event(&self, thread: ThreadId, event: &Event<String>) -> bool {
         let next = || self.told.get(&thread).copied().unwrap_or_default();
-        self.has_thread(thread)
-            && self.filter.as_ref().is_none_or(|filter| {
-                filter.admits(event) && filter.index.as_ref().is_none_or(|range| range.contains(&next()))
-            })
-    }
-
-    /// Whether anything of a thread is counted.
-    #[inline]
-    pub(crate) fn has_thread(&self, thread: ThreadId) -> bool {
-        self.only.is_none_or(|only| only == thread)
-            && self.threads.as_ref().is_none_or(|threads| threads.contains(&thread))
+        self.part.has_event(thread, event)
+            && self.part.filter().index.as_ref().is_none_or(|range| range.contains(&next()))
     }
 
     /// Whether an access of a thread with that number is counted.
+    #[inline]
     pub(crate) fn has(&self, thread: ThreadId, index: u64, access: &Access) -> bool {
-        self.has_thread(thread)
-            && self.filter.as_ref().is_none_or(|filter| filter.admits_access(index, access))
+        self.part.has_access(thread, index, access)
     }
 }
 
@@ -77,21 +55,21 @@ pub(crate) trait CountsPart: Tool {
 pub(crate) fn replay<T: CountsPart>(
     tool: &mut T,
     session: &Session,
-    filter: &Filter,
-    only: Option<ThreadId>,
+    part: &TracePart,
 ) -> Result<Vec<Resolver>, Error> {
-    let follows_all = tool.follows_all();
+    if !tool.follows_all() {
+        return session.replay_part(part, tool);
+    }
     // Who called what a forked child does, another thread tells.
     let begun_inside = session.begun_inside();
-    let process = |thread: ThreadId| session.trace().thread(thread);
-    let is_inside =
-        |thread: ThreadId| process(thread).is_some_and(|record| begun_inside.contains(&record.process));
-    let inside = only.filter(|only| follows_all && is_inside(*only));
-    if (*filter == Filter::default() && inside.is_none()) || !follows_all {
-        return session.replay(filter, only, tool);
+    let is_inside = |thread: ThreadId| {
+        session.trace().thread(thread).is_some_and(|record| begun_inside.contains(&record.process))
+    };
+    let any_inside = part.threads().is_some_and(|mut threads| threads.any(is_inside));
+    if part.is_whole() && !any_inside {
+        return session.replay_part(part, tool);
     }
-    let only = if inside.is_some() { None } else { only };
-    tool.selection().only = inside;
-    tool.selection().filter = (*filter != Filter::default()).then(|| filter.clone());
-    session.replay(&Filter { wall_ns: filter.wall_ns.clone(), ..Filter::default() }, only, tool)
+    tool.selection().part = part.clone();
+    let told = part.whole_threads();
+    session.replay_part(&if any_inside { told.of_all_threads() } else { told }, tool)
 }

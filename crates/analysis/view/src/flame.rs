@@ -53,15 +53,7 @@ impl TraceMap {
     ) -> Result<StackTally, analysis::Error> {
         let session = self.session.read_for(waiting.clone());
         let mut tally = StackTally::new(&session);
-        let filter = self.filter(part);
-        if self.processes.len() == 1 || part.thread.is_some() {
-            tally.replay(&session, &filter, part.thread)?;
-        } else {
-            let threads = session.trace().threads();
-            for record in threads.iter().filter(|record| record.process == part.process) {
-                tally.replay(&session, &filter, Some(record.thread))?;
-            }
-        }
+        tally.replay(&session, &self.trace_part(part))?;
         Ok(tally)
     }
 }

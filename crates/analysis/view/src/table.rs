@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, PoisonError};
 
-use analysis::{AccessRow, By, Count, Error, ReadProgress, SortKey, Tally, has_stacks, joined_in_words};
-use memref::VirtAddr;
+use analysis::{
+    AccessRow, By, Count, Error, ReadProgress, SortKey, Tally, TracePart, has_stacks, joined_in_words,
+};
+use memref::{ThreadId, VirtAddr};
 use report::tables::rows::row_json;
 use report::tables::shorten::shorten;
 use serde_json::{Value, json};
@@ -93,6 +95,19 @@ impl TraceMap {
         filter
     }
 
+    /// A part as it is replayed.
+    pub(crate) fn trace_part(&self, part: &MapPart) -> TracePart {
+        let records = self.session.trace().threads();
+        let is_meant = |record: &&ThreadRecord| {
+            record.process == part.process && part.thread.is_none_or(|thread| thread == record.thread)
+        };
+        let threads: Vec<ThreadId> = records.iter().filter(is_meant).map(|record| record.thread).collect();
+        match threads.len() == records.len() {
+            true => TracePart::new(self.filter(part), None),
+            false => TracePart::of_threads(self.filter(part), threads),
+        }
+    }
+
     /// Counts a table.
     pub(crate) fn table(&self, request: &TableRequest, pending: &PendingRequests) -> Result<String, Refusal> {
         let TableRequest { part, by, asker } = request;
@@ -128,12 +143,7 @@ impl TraceMap {
     ) -> Result<Vec<AccessRow>, Error> {
         let session = self.session.read_for(waiting.clone());
         let mut tally = Tally::new(&session, &[by])?;
-        let records = session.trace().threads();
-        let is_ours = |record: &&ThreadRecord| record.process == part.process;
-        if !records.iter().all(|record| is_ours(&record)) {
-            tally = tally.of_threads(records.iter().filter(is_ours).map(|record| record.thread).collect());
-        }
-        let resolvers = tally.replay(&session, &self.filter(part), part.thread)?;
+        let resolvers = tally.replay(&session, &self.trace_part(part))?;
         Ok(tally.rows(by, &session, &resolvers))
     }
 }

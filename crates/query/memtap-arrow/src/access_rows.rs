@@ -1,16 +1,17 @@
 //! Rows of `accesses`: each requested column is filled from slices of accesses, and passed on one batch at a time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use analysis::{InnermostFunctions, Moment, Session, Tool};
+use analysis::{InnermostFunctions, Moment, Session, ThreadClock, Tool};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow_schema::SchemaRef;
 use memref::{Access, ProcessId, ThreadId};
 use symbols::{CodeId, DataName, Names, Variable};
+use trace_format::Trace;
 
 use crate::batch::Sink;
 use crate::name_column::NameColumn;
-use crate::wall_clock::WallClock;
 use crate::{Error, Scan, TraceTable};
 
 /// The column of contexts.
@@ -106,7 +107,9 @@ pub(crate) struct AccessRows<'a> {
     lines: Vec<Option<Option<u32>>>,
     data: Vec<DataName>,
     codes: Vec<CodeId>,
-    clock: WallClock,
+    trace: Trace,
+    /// Of the threads whose times were asked for.
+    clocks: BTreeMap<ThreadId, ThreadClock>,
     sink: &'a mut Sink<'a>,
     /// What went wrong, or that nobody wants more; it ends the replay.
     ended: Option<Result<(), Error>>,
@@ -161,7 +164,8 @@ impl<'a> AccessRows<'a> {
             lines: Vec::new(),
             data: Vec::new(),
             codes: Vec::new(),
-            clock: WallClock::of(session.trace()),
+            trace: session.trace().clone(),
+            clocks: BTreeMap::new(),
             sink,
             ended: None,
         })
@@ -205,7 +209,7 @@ impl<'a> AccessRows<'a> {
 
     fn fill(&mut self, placed: PlacedAccesses<'_>, at: Option<&mut Moment<'_>>) {
         let PlacedAccesses { process, thread, accesses, contexts } = placed;
-        let Self { columns, names, functions, lines, data, codes, clock, .. } = self;
+        let Self { columns, names, functions, lines, data, codes, trace, clocks, .. } = self;
         let names: &Names = names;
         let mut paths = Vec::new();
         if let Some(at) = at {
@@ -283,7 +287,8 @@ impl<'a> AccessRows<'a> {
                     values.extend(accesses.iter().skip(contexts.len()).map(|_| None));
                 }
                 FilledColumn::WallNs(times) => {
-                    clock.extend(thread, accesses.iter().map(|access| access.cycle), times);
+                    let clock = clocks.entry(thread).or_insert_with(|| ThreadClock::of(trace, thread));
+                    times.extend(accesses.iter().map(|access| clock.at(access.cycle)));
                 }
             }
         }

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use analysis::stack::{StackCount, StackNumber, StackTable};
-use analysis::{AccessRow, By, Session, Tally, has_stacks, page_row};
+use analysis::{AccessRow, By, Session, Tally, TracePart, has_stacks, page_row};
 use arrow_array::ArrayRef;
 use arrow_array::builder::{ListBuilder, StringBuilder};
-use trace_format::Filter;
 
 use crate::batch::{WholeColumns, numbers, numbers32, some_numbers, texts};
 use crate::name_column::names;
@@ -17,7 +16,7 @@ pub type StackFunctions = Arc<[Arc<str>]>;
 
 fn rows(session: &Session, by: By) -> Result<Vec<AccessRow>, crate::Error> {
     let mut tally = Tally::new(session, &[by])?;
-    let resolvers = tally.replay(session, &Filter::default(), None)?;
+    let resolvers = tally.replay(session, &TracePart::default())?;
     Ok(tally.rows(by, session, &resolvers))
 }
 
@@ -40,7 +39,7 @@ pub(crate) fn counted(session: &Session, by: By) -> WholeColumns {
 
 pub(crate) fn pages(session: &Session) -> WholeColumns {
     let mut tally = Tally::new(session, &[By::Page])?;
-    let resolvers = tally.replay(session, &Filter::default(), None)?;
+    let resolvers = tally.replay(session, &TracePart::default())?;
     let touched = tally.pages().touched();
     let regions: Vec<String> =
         touched.iter().map(|(process, addr, _)| page_row(&resolvers, *process, *addr).region).collect();
@@ -60,7 +59,7 @@ fn numbered_stacks(session: &Session) -> Result<Vec<(Option<StackNumber>, StackC
     if !has_stacks(session) {
         return Ok(Vec::new());
     }
-    let rows = StackTable::count(session, &Filter::default(), None, 0.0)?.all_rows();
+    let rows = StackTable::count(session, &TracePart::default(), 0.0)?.all_rows();
     let stacks = rows.rows.len();
     let number = |(place, row): (usize, StackCount)| {
         let number = || StackNumber::of(row.stack.iter().map(|function| &**function));

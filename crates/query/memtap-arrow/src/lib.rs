@@ -27,7 +27,6 @@ mod scan;
 mod stream;
 mod table;
 mod tables;
-mod wall_clock;
 
 pub use column::{TableColumn, ValueType};
 pub use error::Error;

@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use memref::{Access, Event, Order, ProcessId, SyncFunction, SyncKind, ThreadId};
 use symbols::Resolver;
-use trace_format::{ExecutedFrame, Filter, Shard};
+use trace_format::{ExecutedFrame, Shard};
 
 use super::processes::Processes;
 use super::{Moment, Tool, told_parts};
 use crate::stack::{CreatedStacks, Stacks, StacksOfThread};
 use crate::thread_events::accesses_of;
-use crate::{Error, Session};
+use crate::{Error, Session, TracePart};
 
 /// Accesses of a slice, about: half a frame.
 const SLICE_ACCESSES: u64 = 1 << 19;
@@ -288,25 +288,24 @@ impl Session {
         workers: Vec<W>,
         stacks: Vec<&mut Stacks>,
     ) -> Result<(Vec<Resolver>, Vec<W>), Error> {
-        self.replay_divided_part(&Filter::default(), None, workers, stacks)
+        self.replay_divided_part(&TracePart::default(), workers, stacks)
     }
 
-    /// The same of the events that match; with `only`, of one thread. Stacks can be followed only where nothing is left out.
+    /// The same of the events of a part. Stacks can be followed only where nothing is left out.
     ///
     /// # Errors
     /// Where the trace can't be read, or a worker fails.
     pub(crate) fn replay_divided_part<W: SliceWorker>(
         &self,
-        filter: &Filter,
-        only: Option<ThreadId>,
+        part: &TracePart,
         workers: Vec<W>,
         stacks: Vec<&mut Stacks>,
     ) -> Result<(Vec<Resolver>, Vec<W>), Error> {
-        self.has_thread(only)?;
+        self.has_threads(part)?;
         let (sender, slices) = sync_channel(WAITING);
         let slices = Mutex::new(slices);
         let workers = workers.into_iter().map(|worker| (worker, &slices));
-        self.replay_slices((filter, only), workers, vec![sender], stacks, false)
+        self.replay_slices(part, workers, vec![sender], stacks, false)
     }
 
     /// Replays everything, and has it counted by workers that are all told everything, order marks as well. Returns the resolvers as
@@ -323,14 +322,14 @@ impl Session {
             (sender, Mutex::new(slices))
         };
         let (senders, slices): (Vec<_>, Vec<_>) = workers.iter().map(channel).unzip();
-        let all = Filter::default();
-        self.replay_slices((&all, None), workers.into_iter().zip(&slices), senders, Vec::new(), true)
+        let all = TracePart::default();
+        self.replay_slices(&all, workers.into_iter().zip(&slices), senders, Vec::new(), true)
     }
 
     /// Replays a part to workers, each of which takes slices from a channel.
     fn replay_slices<'c, W: SliceWorker>(
         &self,
-        (filter, only): (&Filter, Option<ThreadId>),
+        part: &TracePart,
         workers: impl ExactSizeIterator<Item = (W, &'c Mutex<Receiver<Arc<Slice>>>)>,
         slices: Vec<SyncSender<Arc<Slice>>>,
         stacks: Vec<&mut Stacks>,
@@ -357,8 +356,9 @@ impl Session {
                 threads: HashSet::new(),
                 begun: Arc::default(),
             };
-            let chosen = |thread: ThreadId| only.is_none_or(|only| only == thread).then(|| filter.clone());
-            let resolvers = self.replay_threads(filter.kinds, &chosen, Shard::events, changes, &mut divider);
+            let chosen = |thread| part.filter_of(thread);
+            let kinds = part.filter().kinds;
+            let resolvers = self.replay_threads(kinds, &chosen, Shard::events, changes, &mut divider);
             divider.end_slice();
             drop(divider);
             let workers: Result<Vec<W>, Error> = running

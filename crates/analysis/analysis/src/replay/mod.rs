@@ -28,7 +28,7 @@ pub use self::moments::{AskedMoment, Moments};
 use self::processes::{Changes, Processes};
 use crate::stack::CallPlace;
 use crate::thread_events::{ThreadEvents, accesses_in};
-use crate::{Error, Session};
+use crate::{Error, Session, TracePart};
 
 /// Where the replay is.
 #[derive(Debug)]
@@ -181,9 +181,21 @@ impl Session {
         only: Option<ThreadId>,
         tool: &mut T,
     ) -> Result<Vec<Resolver>, Error> {
-        self.has_thread(only)?;
-        let chosen = |thread: ThreadId| only.is_none_or(|only| only == thread).then(|| filter.clone());
-        self.replay_threads(filter.kinds, &chosen, Shard::events, self.changes()?, tool)
+        self.replay_part(&TracePart::new(filter.clone(), only), tool)
+    }
+
+    /// Replays the events of a part; names are right even where it leaves allocations out. Returns the resolvers as they are at the end.
+    ///
+    /// # Errors
+    /// Where the trace can't be read, or the tool fails.
+    pub fn replay_part<T: Tool + ?Sized>(
+        &self,
+        part: &TracePart,
+        tool: &mut T,
+    ) -> Result<Vec<Resolver>, Error> {
+        self.has_threads(part)?;
+        let chosen = |thread| part.filter_of(thread);
+        self.replay_threads(part.filter().kinds, &chosen, Shard::events, self.changes()?, tool)
     }
 
     /// Replays everything but the accesses and block operations of some processes; names are right all the same.
@@ -337,6 +349,11 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Fails where a part names a thread that the trace does not have.
+    fn has_threads(&self, part: &TracePart) -> Result<(), Error> {
+        part.threads().into_iter().flatten().try_for_each(|thread| self.has_thread(Some(thread)))
     }
 
     /// Fails where the trace has no thread of that number.

@@ -3,16 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use memref::{Access, Event, ThreadId};
+use memref::{Access, Event};
 use symbols::Names;
-use trace_format::{ExecutedFrame, Filter};
+use trace_format::ExecutedFrame;
 
 use super::names::functions_at;
 use super::rows::CountedStacks;
 use super::sums::{StackLimits, StackSums};
 use super::tally::StackTally;
 use crate::selection::{self, CountsPart, Selection};
-use crate::{Error, Moment, Session, Tool};
+use crate::{Error, Moment, Session, Tool, TracePart};
 
 /// Counts what happened in each stack of functions. A [`StackTally`] counts by context and instruction for a while; then that is
 /// added to the sums by function, and contexts that no thread is in are forgotten. `sums` says which stacks are rows.
@@ -23,21 +23,16 @@ pub struct StackTable {
 }
 
 impl StackTable {
-    /// Counts what matches a filter; with `only`, of one thread. Stacks with less than such a share of the accesses that are counted
+    /// Counts a part of a trace. Stacks with less than such a share of the accesses that are counted
     /// are summed, and so are more where there is no room for all that have it. Reads the trace once or twice, and debug information.
     ///
     /// # Errors
     /// Where the trace can't be read.
-    pub fn count(
-        session: &Session,
-        filter: &Filter,
-        only: Option<ThreadId>,
-        min_share: f64,
-    ) -> Result<CountedStacks, Error> {
-        let mut sums = pass(session, filter, only, StackSums::new(StackLimits::default()))?;
+    pub fn count(session: &Session, part: &TracePart, min_share: f64) -> Result<CountedStacks, Error> {
+        let mut sums = pass(session, part, StackSums::new(StackLimits::default()))?;
         if sums.is_incomplete() {
             sums.count_frequent(min_share);
-            sums = pass(session, filter, only, sums)?;
+            sums = pass(session, part, sums)?;
         }
         Ok(sums.counted(min_share))
     }
@@ -74,15 +69,10 @@ impl CountedStacks {
 }
 
 /// Replays once.
-fn pass(
-    session: &Session,
-    filter: &Filter,
-    only: Option<ThreadId>,
-    sums: StackSums,
-) -> Result<StackSums, Error> {
-    let tally = StackTally::drained(session, *filter == Filter::default());
+fn pass(session: &Session, part: &TracePart, sums: StackSums) -> Result<StackSums, Error> {
+    let tally = StackTally::drained(session, part.is_whole());
     let mut table = StackTable { tally, sums };
-    selection::replay(&mut table, session, filter, only)?;
+    selection::replay(&mut table, session, part)?;
     table.sum(session.names());
     Ok(table.sums)
 }

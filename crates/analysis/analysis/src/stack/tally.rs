@@ -4,17 +4,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use memref::{Access, Event, ThreadId};
+use memref::{Access, Event};
 use rustc_hash::FxHashMap;
 use symbols::{CodeId, Resolver};
-use trace_format::{ExecutedFrame, Filter};
+use trace_format::ExecutedFrame;
 
 use super::context::{ContextId, Contexts};
 use super::place::CallPlace;
 use super::shadow::Stacks;
 use super::steps::{BlockSteps, StepCount, StepFollower, TakenStep, ToldSteps};
 use crate::selection::{self, CountsPart, Selection};
-use crate::{Count, Error, Moment, Session, Tool};
+use crate::{Count, Error, Moment, Session, Tool, TracePart};
 
 /// What one instruction did in one context.
 #[derive(Clone, Copy, Debug)]
@@ -139,18 +139,13 @@ impl StackTally {
         }
     }
 
-    /// Counts what matches a filter; with `only`, of one thread. All events of each thread are followed.
+    /// Counts a part of a trace. All events of each thread are followed.
     ///
     /// # Errors
     /// Where the trace can't be read.
-    pub fn replay(
-        &mut self,
-        session: &Session,
-        filter: &Filter,
-        only: Option<ThreadId>,
-    ) -> Result<Vec<Resolver>, Error> {
-        self.by_execution = *filter == Filter::default();
-        let resolvers = selection::replay(self, session, filter, only);
+    pub fn replay(&mut self, session: &Session, part: &TracePart) -> Result<Vec<Resolver>, Error> {
+        self.by_execution = part.is_whole();
+        let resolvers = selection::replay(self, session, part);
         self.by_execution = false;
         for step in std::mem::take(&mut self.steps.tallied) {
             for index in 0..self.blocks.counts(step.step).len() {

@@ -3,16 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use memref::{Access, Event, ThreadId};
+use memref::{Access, Event};
 use symbols::Resolver;
-use trace_format::{ExecutedFrame, Filter};
+use trace_format::ExecutedFrame;
 
 use super::numbering::Numbering;
 use super::slot::slot;
 use super::{Counted, PairTally, Tally};
 use crate::replay::{SliceMarks, SliceWorker};
 use crate::stack::Stacks;
-use crate::{Error, Moment, Session, Tool};
+use crate::{Error, Moment, Session, Tool, TracePart};
 
 /// Counts by numbers, which workers can do slice by slice.
 trait DividedTally: Tool + Send + Sized {
@@ -72,12 +72,10 @@ impl<T: DividedTally> SliceWorker for TallyWorker<T> {
 fn replay<T: DividedTally>(
     tally: &mut T,
     session: &Session,
-    filter: &Filter,
-    only: Option<ThreadId>,
+    part: &TracePart,
 ) -> Result<Option<Vec<Resolver>>, Error> {
     // Who follows stacks counts a part of what it has to be told.
-    let is_part = *filter != Filter::default() || only.is_some();
-    if is_part && tally.numberings().iter().any(|numbering| numbering.follows()) {
+    if !part.is_all() && tally.numberings().iter().any(|numbering| numbering.follows()) {
         return Ok(None);
     }
     let count = session.workers();
@@ -92,7 +90,7 @@ fn replay<T: DividedTally>(
         workers.push(TallyWorker { tally: tally.empty(numberings), marks });
     }
     let stacks = tally.numberings().into_iter().filter_map(Numbering::stacks_mut).collect();
-    let (resolvers, mut workers) = session.replay_divided_part(filter, only, workers, stacks)?;
+    let (resolvers, mut workers) = session.replay_divided_part(part, workers, stacks)?;
     let mut numbers: Vec<Vec<Option<Vec<u32>>>> = vec![Vec::new(); count];
     for (side, own) in tally.numberings().into_iter().enumerate() {
         let marks: Vec<SliceMarks> =
@@ -180,15 +178,14 @@ impl Tally {
     pub(super) fn replay_divided(
         &mut self,
         session: &Session,
-        filter: &Filter,
-        only: Option<ThreadId>,
+        part: &TracePart,
     ) -> Result<Option<Vec<Resolver>>, Error> {
         // The instruction of a function that is met first tells the row's line, and which one that is workers would decide. Rows of pairs
         // have none.
         if self.counted.iter().any(|counted| matches!(counted.numbering, Numbering::Code)) {
             return Ok(None);
         }
-        replay(self, session, filter, only)
+        replay(self, session, part)
     }
 }
 
@@ -197,9 +194,8 @@ impl PairTally {
     pub(super) fn replay_divided(
         &mut self,
         session: &Session,
-        filter: &Filter,
-        only: Option<ThreadId>,
+        part: &TracePart,
     ) -> Result<Option<Vec<Resolver>>, Error> {
-        replay(self, session, filter, only)
+        replay(self, session, part)
     }
 }

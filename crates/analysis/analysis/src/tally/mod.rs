@@ -16,20 +16,19 @@ mod slot;
 mod step_groups;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use memref::{Access, Event, ProcessId, ThreadId};
 use symbols::{CodeId, Resolver};
-use trace_format::{ExecutedFrame, Filter};
+use trace_format::ExecutedFrame;
 
 use self::groups::VariableGroups;
 pub(crate) use self::slot::slot;
 use self::step_groups::{StepGroups, Sums};
 use crate::selection::{self, CountsPart, Selection};
 use crate::stack::SiteStyle;
-use crate::{Count, Error, Moment, Pages, Session, Tool};
+use crate::{Count, Error, Moment, Pages, Session, Tool, TracePart};
 
 pub(crate) use allocated::BlockSites;
 pub use group::page_row;
@@ -107,11 +106,6 @@ impl Tally {
         Ok(Self { counted, pages, ..Self::of_nothing() })
     }
 
-    /// Counts accesses of these threads alone.
-    pub fn of_threads(self, threads: BTreeSet<ThreadId>) -> Self {
-        Self { selection: Selection::of_threads(threads), ..self }
-    }
-
     /// Names allocation sites so.
     pub fn with_sites(self, style: SiteStyle) -> Self {
         Self { style, ..self }
@@ -152,17 +146,12 @@ impl Tally {
         }
     }
 
-    /// Counts what matches a filter; with `only`, of one thread. Returns the resolvers as they are at the end.
+    /// Counts a part of a trace. Returns the resolvers as they are at the end.
     ///
     /// # Errors
     /// Where the trace can't be read.
-    pub fn replay(
-        &mut self,
-        session: &Session,
-        filter: &Filter,
-        only: Option<ThreadId>,
-    ) -> Result<Vec<Resolver>, Error> {
-        let is_all = *filter == Filter::default() && only.is_none() && self.selection.is_all();
+    pub fn replay(&mut self, session: &Session, part: &TracePart) -> Result<Vec<Resolver>, Error> {
+        let is_all = part.is_all();
         // An index answers for all pages, and reads nothing.
         if self.counted.is_empty()
             && is_all
@@ -180,12 +169,10 @@ impl Tally {
             *self = counted.tally;
             return Ok(counted.resolvers);
         }
-        if self.selection.is_all()
-            && let Some(resolvers) = self.replay_divided(session, filter, only)?
-        {
+        if let Some(resolvers) = self.replay_divided(session, part)? {
             return Ok(resolvers);
         }
-        let resolvers = selection::replay(self, session, filter, only)?;
+        let resolvers = selection::replay(self, session, part)?;
         self.counted.iter_mut().for_each(Counted::add_up);
         Ok(resolvers)
     }
@@ -277,9 +264,7 @@ impl Tool for Tally {
                 }
             }
         }
-        if let Some(pages) = &mut self.pages
-            && self.selection.has_thread(at.thread)
-        {
+        if let Some(pages) = &mut self.pages {
             pages.add(at.process, accesses);
         }
         Ok(())

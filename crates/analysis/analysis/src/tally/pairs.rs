@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use memref::{Access, Event, ThreadId};
+use memref::{Access, Event};
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
-use trace_format::Filter;
 
 use super::group::Grouper;
 use super::numbering::Numbering;
@@ -13,7 +12,7 @@ use super::slot::slot;
 use super::{AccessRow, By, SortKey};
 use crate::selection::{self, CountsPart, Selection};
 use crate::stack::SiteStyle;
-use crate::{Count, Error, Moment, Session, Tool};
+use crate::{Count, Error, Moment, Session, Tool, TracePart};
 
 /// What two rows have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,20 +79,15 @@ impl PairTally {
         Self { style, ..self }
     }
 
-    /// Counts what matches a filter; with `only`, of one thread. Returns the resolvers as they are at the end.
+    /// Counts a part of a trace. Returns the resolvers as they are at the end.
     ///
     /// # Errors
     /// Where the trace can't be read.
-    pub fn replay(
-        &mut self,
-        session: &Session,
-        filter: &Filter,
-        only: Option<ThreadId>,
-    ) -> Result<Vec<Resolver>, Error> {
-        if let Some(resolvers) = self.replay_divided(session, filter, only)? {
+    pub fn replay(&mut self, session: &Session, part: &TracePart) -> Result<Vec<Resolver>, Error> {
+        if let Some(resolvers) = self.replay_divided(session, part)? {
             return Ok(resolvers);
         }
-        selection::replay(self, session, filter, only)
+        selection::replay(self, session, part)
     }
 
     #[inline]

@@ -29,7 +29,7 @@ mod tree;
 use std::io::Write;
 use std::ops::Range;
 
-use analysis::{By, Moment, Session};
+use analysis::{By, Moment, Session, TracePart};
 use memref::{Access, Event, ThreadId, VirtAddr};
 use trace_format::{Filter, KindSet};
 
@@ -160,9 +160,9 @@ impl Selection {
             && self.thread.is_none()
     }
 
-    /// The filter that lets all kinds of events of this part through.
-    pub fn all_events(&self) -> Filter {
-        self.filter(KindSet::ALL)
+    /// All kinds of events of it.
+    pub fn part(&self) -> TracePart {
+        TracePart::new(self.filter(KindSet::ALL), self.thread)
     }
 
     fn filter(&self, kinds: KindSet) -> Filter {

@@ -110,7 +110,7 @@ fn by(sessions: &[Session; 2], by: By) -> Result<Vec<ComparedRow>> {
     let rows = |session: &Session| {
         let _reading = Reading::of(session);
         let mut tally = Tally::new(session, &[by])?;
-        let resolvers = tally.replay(session, &Selection::default().all_events(), None)?;
+        let resolvers = tally.replay(session, &Selection::default().part())?;
         Ok::<_, anyhow::Error>(tally.rows(by, session, &resolvers))
     };
     Ok(compared(rows(&sessions[0])?, rows(&sessions[1])?))
@@ -124,7 +124,7 @@ fn stacks(path: &Path, session: &Session) -> Result<Vec<StackCount>> {
         );
     }
     let _reading = Reading::of(session);
-    let counted = StackTable::count(session, &Selection::default().all_events(), None, 0.0)?;
+    let counted = StackTable::count(session, &Selection::default().part(), 0.0)?;
     Ok(counted.all_rows().named())
 }
 

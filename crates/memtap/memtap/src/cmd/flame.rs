@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use analysis::machine::{GuestCallTree, Machine, ProgramPlaces};
 use analysis::stack::StackTally;
-use analysis::{BlockUses, Count, Session, has_stacks};
+use analysis::{BlockUses, Count, Session, TracePart, has_stacks};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use report::export::{CallTree, Measure};
@@ -101,7 +101,7 @@ pub(crate) fn call_tree(
         tree.add_live(session.names(), &uses);
     } else {
         let mut tally = StackTally::new(session);
-        tally.replay(session, &Default::default(), None)?;
+        tally.replay(session, &TracePart::default())?;
         tree.count(session.names(), &tally);
     }
     Ok(tree)

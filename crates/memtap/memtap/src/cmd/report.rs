@@ -446,10 +446,7 @@ fn by_one(session: &Session, args: &Args, by: By, out: Out) -> Result<()> {
     args.check_sites(session, &[by])?;
     let reading = Reading::of(session);
     let mut tally = Tally::new(session, &[by])?.with_sites(args.sites());
-    let resolvers = {
-        let selection = args.selection();
-        tally.replay(session, &selection.all_events(), selection.thread)?
-    };
+    let resolvers = tally.replay(session, &args.selection().part())?;
     drop(reading);
     let rows = tally.rows(by, session, &resolvers);
     show_rows(session, args, rows, tally.shared(by), by, out)
@@ -495,10 +492,7 @@ fn by_two(session: &Session, args: &Args, asked: [By; 2], by: [By; 2], mut out: 
     args.check_sites(session, &by)?;
     let reading = Reading::of(session);
     let mut tally = PairTally::new(session, by)?.with_sites(args.sites());
-    let resolvers = {
-        let selection = args.selection();
-        tally.replay(session, &selection.all_events(), selection.thread)?
-    };
+    let resolvers = tally.replay(session, &args.selection().part())?;
     drop(reading);
     let rows = tally.rows(session, &resolvers, args.sort.into());
     let mut total = Count::default();
@@ -595,8 +589,7 @@ fn by_stack(session: &Session, args: &Args, out: Out) -> Result<()> {
     }
     let counted = {
         let _reading = Reading::of(session);
-        let selection = args.selection();
-        StackTable::count(session, &selection.all_events(), selection.thread, args.min_share())?
+        StackTable::count(session, &args.selection().part(), args.min_share())?
     };
     stack_rows(session, args, counted, out)
 }
