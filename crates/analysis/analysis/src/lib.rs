@@ -86,7 +86,7 @@ pub use tally::{
     AccessRow, By, MadeBlock, MadeObjects, PairRow, PairTally, SortKey, Tally, join_families,
     joined_in_words, page_row,
 };
-pub use thread_clock::{FrameTime, ThreadClock};
+pub use thread_clock::{ClockCursor, FrameTime, ThreadClock};
 pub use timeline::{HeapSample, TimeSample, Timeline};
 pub use trace_part::TracePart;
 pub use unused::{Unused, UnusedRow};

@@ -84,9 +84,18 @@ impl ThreadClock {
 
     /// The time of a cycle; between frames it is that of the next one, after the last its end. `None` where no frame has a time.
     pub fn at(&self, cycle: u64) -> Option<u64> {
+        self.frame(cycle).map(|frame| frame.at(cycle))
+    }
+
+    /// The frame that tells the time of a cycle.
+    pub fn frame(&self, cycle: u64) -> Option<&FrameTime> {
         let place = self.frames.partition_point(|frame| frame.cycles.max < cycle);
-        let frame = self.frames.get(place).or(self.frames.last())?;
-        Some(frame.at(cycle))
+        self.frames.get(place).or(self.frames.last())
+    }
+
+    /// Gives the times of cycles that mostly come in order.
+    pub fn cursor(&self) -> ClockCursor<'_> {
+        ClockCursor { frames: &self.frames, place: 0 }
     }
 
     /// The cycles whose times are in a range.
@@ -110,6 +119,27 @@ impl ThreadClock {
     }
 }
 
+/// The times of a thread's cycles, for those who ask for many: the next one is mostly of the same frame.
+#[derive(Clone, Debug)]
+pub struct ClockCursor<'a> {
+    frames: &'a [FrameTime],
+    /// Of the last cycle's frame.
+    place: usize,
+}
+
+impl ClockCursor<'_> {
+    /// As [`ThreadClock::at`].
+    #[inline]
+    pub fn at(&mut self, cycle: u64) -> Option<u64> {
+        let is_before = |place: usize| self.frames.get(place).is_none_or(|frame| frame.cycles.max < cycle);
+        if is_before(self.place) || !self.place.checked_sub(1).is_none_or(is_before) {
+            self.place = self.frames.partition_point(|frame| frame.cycles.max < cycle);
+        }
+        let frame = self.frames.get(self.place).or(self.frames.last())?;
+        Some(frame.at(cycle))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,8 +151,9 @@ mod tests {
     }
 
     fn check(clock: &ThreadClock, times: &[(u64, u64)]) {
+        let mut cursor = clock.cursor();
         for &(cycle, expect) in times {
-            assert_eq!(clock.at(cycle), Some(expect), "{cycle}");
+            assert_eq!((clock.at(cycle), cursor.at(cycle)), (Some(expect), Some(expect)), "{cycle}");
         }
     }
 
@@ -133,7 +164,7 @@ mod tests {
         check(&some, &[(0, 1_000), (50, 1_500), (100, 2_000), (101, 2_000), (150, 9_000), (250, 9_050)]);
         check(&some, &[(300, 9_100), (u64::MAX, 9_100)]);
         check(&clock(&[[0, 1 << 62, 0, 1 << 62]]), &[(1 << 60, 1 << 60)]);
-        assert_eq!(clock(&[]).at(5), None);
+        assert_eq!((clock(&[]).at(5), clock(&[]).cursor().at(5)), (None, None));
     }
 
     #[test]
@@ -159,8 +190,10 @@ mod tests {
             for start in 990..1_140 {
                 for end in [start, start + 1, start + 7, 1_200] {
                     let cycles = clock.cycles(&(start..end));
-                    for cycle in 0..130 {
+                    let mut cursor = clock.cursor();
+                    for cycle in (0..130).chain([5, 90, 10, 11]) {
                         let time = clock.at(cycle).unwrap();
+                        assert_eq!(cursor.at(cycle), Some(time));
                         assert_eq!(
                             cycles.contains(&cycle),
                             (start..end).contains(&time),

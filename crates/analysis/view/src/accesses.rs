@@ -38,7 +38,7 @@ pub(crate) enum Way {
     Previous,
 }
 
-/// What is looked for: the nearest access in a part's cycles that touches its addresses.
+/// What is looked for: the nearest access in a part's time that touches its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AccessRequest {
     pub(crate) part: MapPart,
@@ -47,8 +47,8 @@ pub(crate) struct AccessRequest {
     /// Only those that begin at these addresses, which is where a tile counts them.
     pub(crate) begins: bool,
     pub(crate) way: Way,
-    /// From there on, or up to there.
-    pub(crate) cycle: u64,
+    /// From there on, or up to there, on the axis of the part.
+    pub(crate) at: u64,
     /// The access that was found last, which is left out: its thread, and its number in that.
     pub(crate) entry: Option<(ThreadId, u64)>,
     /// Who asks: another question of the same one makes this one needless.
@@ -58,27 +58,29 @@ pub(crate) struct AccessRequest {
 /// Where an access is in the order of the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct AccessPlace {
-    cycle: u64,
+    /// On the axis of time.
+    at: u64,
     thread: ThreadId,
     entry: u64,
 }
 
 impl AccessPlace {
-    /// Before all accesses of a cycle.
-    const fn before(cycle: u64) -> Self {
-        Self { cycle, thread: ThreadId(0), entry: 0 }
+    /// Before all accesses of a moment.
+    const fn before(at: u64) -> Self {
+        Self { at, thread: ThreadId(0), entry: 0 }
     }
 
-    /// After all accesses of a cycle.
-    const fn after(cycle: u64) -> Self {
-        Self { cycle, thread: ThreadId(u32::MAX), entry: u64::MAX }
+    /// After all accesses of a moment.
+    const fn after(at: u64) -> Self {
+        Self { at, thread: ThreadId(u32::MAX), entry: u64::MAX }
     }
 }
 
 /// An access that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FoundAccess {
-    cycle: u64,
+    /// On the axis of time.
+    at: u64,
     thread: ThreadId,
     entry: u64,
     access: Access,
@@ -86,7 +88,7 @@ struct FoundAccess {
 
 impl FoundAccess {
     fn place(&self) -> AccessPlace {
-        AccessPlace { cycle: self.cycle, thread: self.thread, entry: self.entry }
+        AccessPlace { at: self.at, thread: self.thread, entry: self.entry }
     }
 }
 
@@ -113,7 +115,7 @@ impl Wanted<'_> {
             Way::Next => self.limit.is_none_or(|limit| found.place() > limit),
             Way::Previous => self.limit.is_some_and(|limit| found.place() < limit),
         };
-        touches && after && self.part.cycles.contains(&found.cycle) && self.what.has(kind)
+        touches && after && self.part.span.contains(&found.at) && self.what.has(kind)
     }
 
     /// Whether the first is nearer to the limit.
@@ -125,8 +127,8 @@ impl Wanted<'_> {
     }
 
     /// Whether a frame can have one that is nearer than the best so far.
-    fn may_have(&self, frame: &MapFrame, best: Option<&FoundAccess>) -> bool {
-        let (first, last) = (AccessPlace::before(frame.cycles.start), AccessPlace::after(frame.cycles.end));
+    fn may_have(&self, span: &Range<u64>, best: Option<&FoundAccess>) -> bool {
+        let (first, last) = (AccessPlace::before(span.start), AccessPlace::after(span.end));
         match self.way {
             Way::Next => {
                 self.limit.is_none_or(|limit| last > limit) && best.is_none_or(|best| first <= best.place())
@@ -166,19 +168,19 @@ impl TraceMap {
         request: &AccessRequest,
         waiting: &Arc<ReadProgress>,
     ) -> Result<Value, Error> {
-        let AccessRequest { part, what, begins, way, cycle, entry, .. } = request;
+        let AccessRequest { part, what, begins, way, at, entry, .. } = request;
         let limit = match (entry, way) {
-            (Some((thread, entry)), _) => Some(AccessPlace { cycle: *cycle, thread: *thread, entry: *entry }),
-            (None, Way::Next) => cycle.checked_sub(1).map(AccessPlace::after),
-            (None, Way::Previous) => Some(AccessPlace::after(*cycle)),
+            (Some((thread, entry)), _) => Some(AccessPlace { at: *at, thread: *thread, entry: *entry }),
+            (None, Way::Next) => at.checked_sub(1).map(AccessPlace::after),
+            (None, Way::Previous) => Some(AccessPlace::after(*at)),
         };
         let (what, begins) = (*what, *begins);
         let wanted = Wanted { part, thread: part.thread, way: *way, limit, what, begins, request: waiting };
         let Some(found) = self.nearest(&wanted)? else { return Ok(json!({"found": null, "writer": null})) };
         let start = found.access.addr.0;
         let addresses = start..start.saturating_add(u64::from(found.access.size));
-        let bytes = MapPart { addresses, cycles: 0..u64::MAX, ..part.clone() };
-        // The clocks of different threads say nothing about what came first.
+        let bytes = MapPart { addresses, span: 0..u64::MAX, ..part.clone() };
+        // The clocks of different threads say nothing about what came first, and times of day little.
         let writer = Wanted {
             part: &bytes,
             thread: Some(found.thread),
@@ -193,23 +195,24 @@ impl TraceMap {
         Ok(json!({"found": named(&found)?, "writer": writer.as_ref().map(named).transpose()?}))
     }
 
-    /// Each access that begins in a part: its cycle, address, size and number of its kind. Of too many there are none.
+    /// Each access that begins in a part: where it is on the axis, its address, size and number of its kind. Of too many there are none.
     pub(crate) fn singles(&self, request: &SinglesRequest) -> Result<Value, Error> {
         let SinglesRequest { part, what } = request;
         let mut singles = Vec::new();
         for frame in self.frames_of(part, part.thread) {
+            let mut moments = self.moments(part.axis, frame.thread);
             let mut cursor = frame.accesses(&self.session)?;
             while let Some((_, accesses)) = cursor.next_block()? {
                 for access in accesses {
-                    let is_there =
-                        part.cycles.contains(&access.cycle) && part.addresses.contains(&access.addr.0);
+                    let at = moments.when(access.cycle);
+                    let is_there = part.span.contains(&at) && part.addresses.contains(&access.addr.0);
                     let Some(kind) = kind_number(access).filter(|kind| is_there && what.has(*kind)) else {
                         continue;
                     };
                     if singles.len() == MOST_SINGLE {
                         return Ok(json!({"accesses": [], "too_many": true}));
                     }
-                    singles.push(json!([access.cycle, format!("{:#x}", access.addr.0), access.size, kind]));
+                    singles.push(json!([at, format!("{:#x}", access.addr.0), access.size, kind]));
                 }
             }
         }
@@ -218,27 +221,30 @@ impl TraceMap {
 
     /// The frames that can have accesses to a part.
     fn frames_of(&self, part: &MapPart, thread: Option<ThreadId>) -> impl Iterator<Item = &MapFrame> {
-        let (process, cycles, addresses) = (part.process, part.cycles.clone(), part.addresses.clone());
+        let MapPart { process, axis, span, addresses, .. } = part.clone();
         self.frames.frames.iter().filter(move |frame| {
             let pages = pages(&addresses, frame.shift);
             let first = frame.cells.partition_point(|cell| cell.page < pages.start);
+            let there = self.stretch(axis, frame.thread, &frame.cycles);
             frame.process == process
-                && frame.cycles.start < cycles.end
-                && frame.cycles.end >= cycles.start
+                && there.start < span.end
+                && there.end >= span.start
                 && thread.is_none_or(|thread| thread == frame.thread)
                 && frame.cells.get(first).is_some_and(|cell| cell.page < pages.end)
         })
     }
 
     fn nearest(&self, wanted: &Wanted<'_>) -> Result<Option<FoundAccess>, Error> {
-        let mut frames: Vec<&MapFrame> = self.frames_of(wanted.part, wanted.thread).collect();
+        let placed = |frame: &'_ MapFrame| self.stretch(wanted.part.axis, frame.thread, &frame.cycles);
+        let mut frames: Vec<(Range<u64>, &MapFrame)> =
+            self.frames_of(wanted.part, wanted.thread).map(|frame| (placed(frame), frame)).collect();
         match wanted.way {
-            Way::Next => frames.sort_by_key(|frame| frame.cycles.start),
-            Way::Previous => frames.sort_by_key(|frame| std::cmp::Reverse(frame.cycles.end)),
+            Way::Next => frames.sort_by_key(|(span, _)| span.start),
+            Way::Previous => frames.sort_by_key(|(span, _)| std::cmp::Reverse(span.end)),
         }
         let mut best: Option<FoundAccess> = None;
-        for frame in frames {
-            if wanted.may_have(frame, best.as_ref())
+        for (span, frame) in frames {
+            if wanted.may_have(&span, best.as_ref())
                 && let Some(found) = self.nearest_in(wanted, frame)?
                 && best.is_none_or(|best| wanted.is_nearer(found.place(), best.place()))
             {
@@ -249,6 +255,7 @@ impl TraceMap {
     }
 
     fn nearest_in(&self, wanted: &Wanted<'_>, frame: &MapFrame) -> Result<Option<FoundAccess>, Error> {
+        let mut moments = self.moments(wanted.part.axis, frame.thread);
         let mut cursor = frame.accesses(&self.session)?;
         let mut last = None;
         while let Some((first, accesses)) = cursor.next_block()? {
@@ -256,7 +263,8 @@ impl TraceMap {
                 return Err(Error::Cancelled);
             }
             for (entry, &access) in (first..).zip(accesses) {
-                let found = FoundAccess { cycle: access.cycle, thread: frame.thread, entry, access };
+                let at = moments.when(access.cycle);
+                let found = FoundAccess { at, thread: frame.thread, entry, access };
                 if wanted.admits(&found) {
                     if wanted.way == Way::Next {
                         return Ok(Some(found));
@@ -286,7 +294,8 @@ impl TraceMap {
             AccessKind::Prefetch => "prefetch",
         };
         Ok(json!({
-            "cycle": found.cycle,
+            "at": found.at,
+            "cycle": found.access.cycle,
             "thread": found.thread.0,
             "entry": found.entry,
             "addr": format!("{:#x}", found.access.addr.0),

@@ -12,6 +12,7 @@ use report::heatmap::MapRegion;
 use serde_json::{Value, json};
 use trace_format::{Batch, Filter, KindSet};
 
+use crate::clock::TimeAxis;
 use crate::frames::PAGE_SHIFT;
 use crate::map::TraceMap;
 use crate::part::MapPart;
@@ -36,8 +37,8 @@ pub(crate) struct MapBlock {
     pub(crate) len: u64,
     /// When, on the clock of that thread.
     pub(crate) allocated: u64,
-    /// On the same clock; `None` where it never was, or by another thread, whose clock is another.
-    pub(crate) released: Option<u64>,
+    /// By which thread, and when on its clock; `None` where it never was.
+    pub(crate) released: Option<(ThreadId, u64)>,
 }
 
 /// What is asked for.
@@ -82,7 +83,7 @@ fn lived(calls: &[Called]) -> Vec<MapBlock> {
             _ => VirtAddr(0),
         };
         if let Some(block) = live.remove(&(*process, gone)).and_then(|number| all.get_mut(number)) {
-            block.released = (block.thread == *thread).then_some(event.cycle);
+            block.released = Some((*thread, event.cycle));
         }
         let makes =
             matches!(event.kind, AllocationKind::Malloc | AllocationKind::Calloc | AllocationKind::Realloc);
@@ -133,6 +134,23 @@ pub(crate) fn mapped_blocks(blocks: &[MapBlock], regions: &[MapRegion]) -> Vec<M
 }
 
 impl TraceMap {
+    /// From when to when a block lived, on an axis; to the end where that is not known there.
+    fn life(&self, axis: TimeAxis, block: &MapBlock) -> Range<u64> {
+        let end = self.released_at(axis, block).unwrap_or(u64::MAX);
+        self.when(axis, block.thread, block.allocated)..end
+    }
+
+    /// When a block was released, on an axis. In cycles nobody knows it of one that another thread released, whose clock is another.
+    fn released_at(&self, axis: TimeAxis, block: &MapBlock) -> Option<u64> {
+        let (thread, cycle) = block.released?;
+        (axis == TimeAxis::Time || thread == block.thread).then(|| self.when(axis, thread, cycle))
+    }
+
+    /// When a block lived, as JSON: `from` and `to`.
+    pub(crate) fn life_json(&self, axis: TimeAxis, block: &MapBlock) -> [Value; 2] {
+        [json!(self.when(axis, block.thread, block.allocated)), json!(self.released_at(axis, block))]
+    }
+
     /// The blocks of a part, the largest first; of equals those that were allocated first.
     pub(crate) fn blocks_in(&self, part: &MapPart, least: u64) -> Vec<&MapBlock> {
         let overlap = |a: Range<u64>, b: &Range<u64>| a.start < b.end && a.end > b.start;
@@ -144,7 +162,7 @@ impl TraceMap {
                     && block.process == part.process
                     && part.thread.is_none_or(|thread| thread == block.thread)
                     && overlap(block.start..block.start.saturating_add(block.len), &part.addresses)
-                    && overlap(block.allocated..block.released.unwrap_or(u64::MAX), &part.cycles)
+                    && overlap(self.life(part.axis, block), &part.span)
             })
             .collect();
         found.sort_by_key(|block| std::cmp::Reverse(block.len));
@@ -157,12 +175,13 @@ impl TraceMap {
         let more = found.len().saturating_sub(MOST_SENT);
         found.truncate(MOST_SENT);
         let block = |block: &MapBlock| {
+            let [from, to] = self.life_json(request.part.axis, block);
             json!({
                 "start": format!("{:#x}", block.start),
                 "bytes": block.len,
                 "thread": block.thread.0,
-                "from": block.allocated,
-                "to": block.released,
+                "from": from,
+                "to": to,
             })
         };
         json!({"blocks": found.into_iter().map(block).collect::<Vec<_>>(), "more": more})
@@ -204,10 +223,11 @@ mod tests {
         let lived: Vec<String> = lived(&calls)
             .iter()
             .map(|block| {
-                format!("{:#x}+{} {}..{:?}", block.start, block.len, block.allocated, block.released)
+                let released = block.released.map(|(thread, cycle)| (thread.0, cycle));
+                format!("{:#x}+{} {}..{released:?}", block.start, block.len, block.allocated)
             })
             .collect();
-        assert_eq!(lived, ["0x100+8 10..Some(20)", "0x200+16 20..None", "0x100+4 30..None"]);
+        assert_eq!(lived, ["0x100+8 10..Some((0, 20))", "0x200+16 20..None", "0x100+4 30..Some((1, 40))"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use analysis::layout::TypeUses;
 use analysis::lines::LineUses;
 use analysis::race::FoundRaces;
 use analysis::{Error, Session};
+use memref::ThreadId;
 use report::tables::errors::errors_json;
 use report::tables::findings;
 use report::tables::layouts::layouts_json;
@@ -81,7 +82,21 @@ impl TraceMap {
         let rows: Value = serde_json::from_slice(&json).unwrap_or_default();
         let mut listed = self.listed_files.lock().unwrap_or_else(PoisonError::into_inner);
         list_files(&rows, &mut |file| _ = listed.insert(file.to_owned()));
-        Ok(json!({"kind": request.kind.name(), "rows": rows, "notes": notes}).to_string())
+        let times = self.times_of(&rows);
+        Ok(json!({"kind": request.kind.name(), "rows": rows, "times": times, "notes": notes}).to_string())
+    }
+}
+
+impl TraceMap {
+    /// When each finding was seen first, where that is known.
+    fn times_of(&self, rows: &Value) -> Vec<Option<u64>> {
+        let time = |row: &Value| {
+            let first = row.get("first_seen")?;
+            let number = |key: &str| first.get(key).and_then(Value::as_u64);
+            let thread = ThreadId(u32::try_from(number("thread")?).ok()?);
+            Some(self.clock.as_ref()?.at(thread, number("cycle")?))
+        };
+        rows.as_array().into_iter().flatten().map(time).collect()
     }
 }
 

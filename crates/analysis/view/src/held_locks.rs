@@ -1,4 +1,4 @@
-//! When a thread holds a lock: the cycles in which it holds at least one, alone or shared with other readers.
+//! When a thread holds a lock: the cycles, or the time, in which it holds at least one, alone or shared with other readers.
 //!
 //! They follow from the calls that take locks and give them up. A lock that was taken before the recording is not known, and one that is
 //! never given up is held to the end. What is given up without having been taken by the same thread changes nothing.
@@ -8,14 +8,14 @@ use std::ops::Range;
 
 use memref::{Sync, SyncKind, VirtAddr};
 
-/// The cycles in which a thread holds a lock.
+/// When a thread holds a lock, in cycles or in time.
 #[derive(Debug, Default)]
-pub(crate) struct LockedCycles {
+pub(crate) struct HeldLocks {
     /// In their order, disjoint, none empty.
     stretches: Vec<Range<u64>>,
 }
 
-impl LockedCycles {
+impl HeldLocks {
     /// Of a thread's events, in their order.
     pub(crate) fn of(syncs: impl Iterator<Item = Sync>) -> Self {
         let mut locked = Self::default();
@@ -58,31 +58,31 @@ impl LockedCycles {
         }
     }
 
-    /// Those of some cycles.
-    fn within<'a>(&'a self, cycles: &'a Range<u64>) -> impl Iterator<Item = Range<u64>> + 'a {
-        let first = self.stretches.partition_point(|stretch| stretch.end <= cycles.start);
-        let met = self.stretches.iter().skip(first).take_while(|stretch| stretch.start < cycles.end);
-        met.map(|stretch| stretch.start.max(cycles.start)..stretch.end.min(cycles.end))
+    /// Those of a span.
+    fn within<'a>(&'a self, span: &'a Range<u64>) -> impl Iterator<Item = Range<u64>> + 'a {
+        let first = self.stretches.partition_point(|stretch| stretch.end <= span.start);
+        let met = self.stretches.iter().skip(first).take_while(|stretch| stretch.start < span.end);
+        met.map(|stretch| stretch.start.max(span.start)..stretch.end.min(span.end))
     }
 
-    /// How many of these cycles.
-    pub(crate) fn count(&self, cycles: &Range<u64>) -> u64 {
-        self.within(cycles).map(|stretch| stretch.end - stretch.start).sum()
+    /// How much of a span.
+    pub(crate) fn count(&self, span: &Range<u64>) -> u64 {
+        self.within(span).map(|stretch| stretch.end - stretch.start).sum()
     }
 
-    /// How many in each of so many columns of these cycles: columns that have some, with their number.
-    pub(crate) fn columns(&self, cycles: &Range<u64>, columns: u64) -> Vec<[u64; 2]> {
-        let len = u128::from(cycles.end - cycles.start);
+    /// How much in each of so many columns of a span: columns that have some, with how much.
+    pub(crate) fn columns(&self, span: &Range<u64>, columns: u64) -> Vec<[u64; 2]> {
+        let len = u128::from(span.end - span.start);
         let columns = u128::from(columns);
-        let column_of = |cycle: u64| (u128::from(cycle - cycles.start) * columns / len) as u64;
-        // The first cycle of a column: the least that is in it.
-        let first = |column: u64| cycles.start + (u128::from(column) * len).div_ceil(columns) as u64;
+        let column_of = |when: u64| (u128::from(when - span.start) * columns / len) as u64;
+        // The first value of a column: the least that is in it.
+        let first = |column: u64| span.start + (u128::from(column) * len).div_ceil(columns) as u64;
         let mut counts: Vec<[u64; 2]> = Vec::new();
-        for stretch in self.within(cycles) {
+        for stretch in self.within(span) {
             for column in column_of(stretch.start)..=column_of(stretch.end - 1) {
                 let count = stretch.end.min(first(column + 1)) - stretch.start.max(first(column));
                 match counts.last_mut().filter(|[last, _]| *last == column) {
-                    // Of more columns than cycles, some have none.
+                    // Of more columns than there are values, some have none.
                     _ if count == 0 => {}
                     Some([_, before]) => *before += count,
                     None => counts.push([column, count]),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn check(events: &[(u64, SyncKind, u64)], expect: &[[u64; 2]]) {
-        let locked = LockedCycles::of(events.iter().map(|&(cycle, kind, object)| sync(cycle, kind, object)));
+        let locked = HeldLocks::of(events.iter().map(|&(cycle, kind, object)| sync(cycle, kind, object)));
         let stretches: Vec<[u64; 2]> =
             locked.stretches.iter().map(|stretch| [stretch.start, stretch.end]).collect();
         assert_eq!(stretches, expect, "{events:?}");
@@ -165,7 +165,7 @@ mod tests {
                 sync(cycle, kind, object)
             }).collect();
             let held = model(&events);
-            let locked = LockedCycles::of(events.into_iter());
+            let locked = HeldLocks::of(events.into_iter());
             let part = from..(from + len).min(CYCLES);
             let in_part: Vec<u64> = part.clone().filter(|cycle| held[*cycle as usize]).collect();
             prop_assert_eq!(locked.count(&part), in_part.len() as u64);

@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use analysis::{ReadProgress, needs_synchronisation};
-use memref::{Event, ThreadId};
+use memref::{Event, Sync, ThreadId};
 use serde_json::{Value, json};
 use trace_format::{Batch, Filter, KindSet};
 
+use crate::clock::TimeAxis;
 use crate::error::Refusal;
-use crate::held_locks::LockedCycles;
+use crate::held_locks::HeldLocks;
 use crate::map::TraceMap;
 use crate::part::MapPart;
 use crate::pending_requests::PendingRequests;
@@ -81,10 +82,7 @@ impl TraceMap {
                 break;
             }
             let tile = TileRequest {
-                process: part.process,
-                thread: Some(record.thread),
-                cycles: part.cycles.clone(),
-                addresses: part.addresses.clone(),
+                part: MapPart { thread: Some(record.thread), ..part.clone() },
                 width: request.width,
                 height: 1,
                 what: request.what,
@@ -92,8 +90,8 @@ impl TraceMap {
             };
             let tile = self.tile_with(&tile, decoded)?;
             estimated += tile.estimated;
-            let locked = self.locked_cycles(record.thread)?;
-            let columns = u64::from(request.width).min(part.cycles.end - part.cycles.start);
+            let locked = self.held(part.axis, record.thread)?;
+            let columns = u64::from(request.width).min(part.span.end - part.span.start);
             let [allocations, releases, syncs] = self.lane_events(request, record.thread, waiting)?;
             lanes.push(json!({
                 "thread": record.thread.0,
@@ -104,9 +102,9 @@ impl TraceMap {
                 "syncs": syncs.json(),
                 // Whatever addresses are meant: it holds it wherever it goes.
                 "locked": locked.map(|locked| json!({
-                    "cycles": locked.count(&part.cycles),
+                    "held": locked.count(&part.span),
                     "columns": columns,
-                    "counts": locked.columns(&part.cycles, columns),
+                    "counts": locked.columns(&part.span, columns),
                 })),
             }));
         }
@@ -123,15 +121,16 @@ impl TraceMap {
         let LanesRequest { part, width, .. } = request;
         let filter = Filter {
             kinds: KindSet(KindSet::ALLOCATIONS.0 | KindSet::SYNCS.0),
-            cycles: Some(part.cycles.clone()),
-            addresses: self.filter(part).addresses,
+            cycles: Some(self.cycles_of(part, thread)),
+            addresses: self.addresses_of(part),
             ..Filter::default()
         };
-        let column = |cycle: u64| {
-            let (after, len) = (cycle - part.cycles.start, part.cycles.end - part.cycles.start);
+        let column = |when: u64| {
+            let (after, len) = (when - part.span.start, part.span.end - part.span.start);
             (u128::from(after) * u128::from(*width) / u128::from(len)) as usize
         };
         let mut events: [LaneEvents; 3] = Default::default();
+        let mut moments = self.moments(part.axis, thread);
         let mut cursor = self.session.trace().shard(thread).events(&filter);
         while let Some(batch) = cursor.next_batch()? {
             if waiting.is_cancelled() {
@@ -142,32 +141,33 @@ impl TraceMap {
                 Batch::Event(Event::Sync(event)) => (2, event.cycle),
                 _ => continue,
             };
-            if part.cycles.contains(&cycle) {
-                events[number].add(column(cycle), *width);
+            let when = moments.when(cycle);
+            if part.span.contains(&when) {
+                events[number].add(column(when), *width);
             }
         }
         Ok(events)
     }
 
-    /// The cycles in which a thread holds a lock; `None` where calls that synchronise were not recorded. They are read once.
-    fn locked_cycles(&self, thread: ThreadId) -> Result<Option<Arc<LockedCycles>>, Refusal> {
+    /// When a thread holds a lock, on an axis; `None` where calls that synchronise were not recorded. They are read once.
+    fn held(&self, axis: TimeAxis, thread: ThreadId) -> Result<Option<Arc<HeldLocks>>, Refusal> {
         if needs_synchronisation(&self.session).is_err() {
             return Ok(None);
         }
-        let known = |all: &HashMap<ThreadId, Arc<LockedCycles>>| all.get(&thread).cloned();
-        if let Some(locked) = known(&self.locked.lock().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(Some(locked));
+        let known = |all: &HashMap<(TimeAxis, ThreadId), Arc<HeldLocks>>| all.get(&(axis, thread)).cloned();
+        if let Some(held) = known(&self.held.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(Some(held));
         }
         let filter = Filter { kinds: KindSet::SYNCS, ..Filter::default() };
         let mut cursor = self.session.trace().shard(thread).events(&filter);
         let mut syncs = Vec::new();
         while let Some(batch) = cursor.next_batch()? {
             if let Batch::Event(Event::Sync(sync)) = batch {
-                syncs.push(sync);
+                syncs.push(Sync { cycle: self.when(axis, thread, sync.cycle), ..sync });
             }
         }
-        let locked = Arc::new(LockedCycles::of(syncs.into_iter()));
-        self.locked.lock().unwrap_or_else(PoisonError::into_inner).insert(thread, locked.clone());
-        Ok(Some(locked))
+        let held = Arc::new(HeldLocks::of(syncs.into_iter()));
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert((axis, thread), held.clone());
+        Ok(Some(held))
     }
 }

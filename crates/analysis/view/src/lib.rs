@@ -9,6 +9,7 @@
 mod accesses;
 mod axis;
 mod blocks;
+mod clock;
 mod compare;
 mod connections;
 mod error;
@@ -35,7 +36,6 @@ mod sketch;
 mod source;
 mod table;
 mod tile;
-mod times;
 
 pub use error::Error;
 pub use map::TraceMap;

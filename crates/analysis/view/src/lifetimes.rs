@@ -53,14 +53,15 @@ impl TraceMap {
         let mut calls = NamedCalls { resolver, known: HashMap::new() };
         let mut block = |block: &&MapBlock| {
             let NamedCall { name, line } = calls.of(block);
+            let [from, to] = self.life_json(part.axis, block);
             json!({
                 "name": name,
                 "line": line,
                 "start": format!("{:#x}", block.start),
                 "bytes": block.len,
                 "thread": block.thread.0,
-                "from": block.allocated,
-                "to": block.released,
+                "from": from,
+                "to": to,
             })
         };
         let bytes = |blocks: &[&MapBlock]| blocks.iter().map(|block| block.len).fold(0, u64::saturating_add);

@@ -30,7 +30,7 @@ impl TraceMap {
         let MachineTable { part, by, name, asker } = request;
         let waiting = pending.begin(*asker);
         let part =
-            MemoryPart { cycles: part.cycles.clone(), addresses: part.addresses.clone(), cpu: part.thread };
+            MemoryPart { cycles: part.span.clone(), addresses: part.addresses.clone(), cpu: part.thread };
         let rows = of_part(self.session.trace(), &part, *by, &waiting);
         pending.end(*asker, &waiting);
         let rows = superseded(rows.map_err(Refusal::from), &waiting)?;

@@ -17,12 +17,12 @@ use trace_format::{BuildStep, PageIndex, Trace};
 
 use crate::axis::{AddressAxis, AxisRun};
 use crate::blocks::{MapBlock, blocks, mapped_blocks};
+use crate::clock::{SharedClock, TimeAxis};
 use crate::error::Error;
 use crate::frames::{MapFrames, PAGE_SHIFT};
-use crate::held_locks::LockedCycles;
+use crate::held_locks::HeldLocks;
 use crate::missing::{MissingStretch, missing};
 use crate::physical::machine_regions;
-use crate::times::times_of;
 
 /// A process as far as it can be seen.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(crate) struct MappedProcess {
     pub(crate) own_axis: Option<AddressAxis>,
     /// From the first to the last access of a thread of it.
     pub(crate) cycles: Range<u64>,
+    /// The same in time, where the trace has it.
+    pub(crate) times: Option<Range<u64>>,
     /// Loads, stores, modifies.
     pub(crate) counts: [u64; 3],
 }
@@ -42,6 +44,8 @@ pub struct TraceMap {
     pub(crate) session: Session,
     pub(crate) frames: MapFrames,
     pub(crate) processes: BTreeMap<ProcessId, MappedProcess>,
+    /// The time of day, where the trace has it.
+    pub(crate) clock: Option<SharedClock>,
     /// Accesses and cycles of each thread that has some.
     threads: BTreeMap<ThreadId, (u64, Range<u64>)>,
     missing: Vec<MissingStretch>,
@@ -54,7 +58,7 @@ pub struct TraceMap {
     /// Whether it is a machine, of which physical memory is seen.
     pub(crate) is_machine: bool,
     /// When threads hold locks, of those that were asked for.
-    pub(crate) locked: Mutex<HashMap<ThreadId, Arc<LockedCycles>>>,
+    pub(crate) held: Mutex<HashMap<(TimeAxis, ThreadId), Arc<HeldLocks>>>,
     /// Held by who replays all of the trace.
     pub(crate) replays: Mutex<()>,
     /// The file as it was opened.
@@ -108,7 +112,8 @@ impl TraceMap {
             }
         };
         regions.extend(mapped_blocks(&blocks, &regions));
-        let processes = processes(&regions, index.as_ref(), &frames)?;
+        let clock = SharedClock::of(session.trace())?;
+        let processes = processes(&regions, index.as_ref(), &frames, clock.as_ref())?;
         let missing = missing(&session, &frames.frames)?;
         let mut threads: BTreeMap<ThreadId, (u64, Range<u64>)> = BTreeMap::new();
         for frame in &frames.frames {
@@ -124,13 +129,14 @@ impl TraceMap {
             session,
             frames,
             processes,
+            clock,
             threads,
             missing,
             resolvers,
             blocks,
             is_machine: machine.is_some(),
             listed_files: Mutex::default(),
-            locked: Mutex::default(),
+            held: Mutex::default(),
             replays: Mutex::default(),
             opened,
         })
@@ -177,6 +183,7 @@ impl TraceMap {
                     "args": record(*id).map(|record| record.args.as_str()),
                     "from": process.cycles.start,
                     "to": process.cycles.end,
+                    "times": process.times.as_ref().map(|times| [times.start, times.end]),
                     "loads": loads,
                     "stores": stores,
                     "modifies": modifies,
@@ -189,7 +196,6 @@ impl TraceMap {
                 })
             })
             .collect();
-        let times = times_of(trace, self.threads.keys().copied());
         let threads: Vec<Value> = trace
             .threads()
             .iter()
@@ -202,7 +208,7 @@ impl TraceMap {
                     "accesses": accesses,
                     "from": cycles.start,
                     "to": cycles.end,
-                    "times": times.get(&record.thread),
+                    "times": self.clock.as_ref().and_then(|clock| clock.points(record.thread)),
                 }))
             })
             .collect();
@@ -216,12 +222,21 @@ impl TraceMap {
             "shown_first": self.main_process().0,
             "processes": processes,
             "threads": threads,
-            "missing": self.missing.iter().map(MissingStretch::json).collect::<Vec<_>>(),
+            "missing": self.missing.iter().map(|stretch| self.missing_json(stretch)).collect::<Vec<_>>(),
         })
     }
 }
 
 impl TraceMap {
+    fn missing_json(&self, stretch: &MissingStretch) -> Value {
+        let mut json = stretch.json();
+        if self.clock.is_some() {
+            let Range { start, end } = self.stretch(TimeAxis::Time, stretch.thread, &stretch.cycles);
+            json["times"] = json!([start, end]);
+        }
+        json
+    }
+
     fn runs_json(&self, axis: &AddressAxis) -> Vec<Value> {
         let run = |run: &AxisRun| {
             json!({
@@ -279,6 +294,7 @@ fn processes(
     regions: &[MapRegion],
     index: Option<&PageIndex>,
     frames: &MapFrames,
+    clock: Option<&SharedClock>,
 ) -> Result<BTreeMap<ProcessId, MappedProcess>, Error> {
     let mut touched: BTreeMap<ProcessId, Vec<Range<u64>>> = BTreeMap::new();
     match index.map(PageIndex::totals).transpose().map_err(Error::NoIndex)?.flatten() {
@@ -315,7 +331,9 @@ fn processes(
         }
         if !axis.runs.is_empty() && first < end {
             let own_axis = axis.without_tracer();
-            all.insert(process, MappedProcess { axis, own_axis, cycles: first..end, counts });
+            let times =
+                clock.map(|clock| clock.span(frames.frames.iter().filter(|frame| frame.process == process)));
+            all.insert(process, MappedProcess { axis, own_axis, cycles: first..end, times, counts });
         }
     }
     Ok(all)

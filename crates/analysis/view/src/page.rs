@@ -14,7 +14,7 @@ const SVG: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The files; the first one is the page itself.
-pub(crate) const FILES: [PageFile; 25] = [
+pub(crate) const FILES: [PageFile; 26] = [
     PageFile { name: "", content_type: HTML, text: include_str!("page/index.html") },
     PageFile { name: "icon.svg", content_type: SVG, text: include_str!("page/icon.svg") },
     PageFile { name: "view.css", content_type: CSS, text: include_str!("page/view.css") },
@@ -32,6 +32,7 @@ pub(crate) const FILES: [PageFile; 25] = [
     PageFile { name: "lifetimes.js", content_type: SCRIPT, text: include_str!("page/lifetimes.js") },
     PageFile { name: "map.js", content_type: SCRIPT, text: include_str!("page/map.js") },
     PageFile { name: "marks.js", content_type: SCRIPT, text: include_str!("page/marks.js") },
+    PageFile { name: "moments.js", content_type: SCRIPT, text: include_str!("page/moments.js") },
     PageFile { name: "pane.js", content_type: SCRIPT, text: include_str!("page/pane.js") },
     PageFile { name: "rows.js", content_type: SCRIPT, text: include_str!("page/rows.js") },
     PageFile { name: "run.js", content_type: SCRIPT, text: include_str!("page/run.js") },

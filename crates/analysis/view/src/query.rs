@@ -1,6 +1,7 @@
 //! The parameters of a request: the words after the `?`, none of which is trusted.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use analysis::By;
 use analysis::machine::PartBy;
@@ -8,6 +9,7 @@ use memref::{ProcessId, ThreadId};
 
 use crate::accesses::{AccessRequest, SinglesRequest, Way};
 use crate::blocks::BlocksRequest;
+use crate::clock::TimeAxis;
 use crate::compare::{CompareRequest, ComparedBy};
 use crate::error::Refusal;
 use crate::findings::{FindingKind, FindingsRequest};
@@ -157,11 +159,15 @@ impl<'a> Parameters<'a> {
                 Some(record.thread)
             }
         };
-        let cycles =
-            number("from")?.unwrap_or(mapped.cycles.start)..number("to")?.unwrap_or(mapped.cycles.end);
-        if cycles.is_empty() {
-            return Err(Refusal::wrong("from, to: the first cycle must be less than the one after the last"));
+        let (from, to) = (number("from")?, number("to")?);
+        let (axis, whole) = self.time_axis(&format!("{prefix}axis"), mapped)?;
+        let span = from.unwrap_or(whole.start)..to.unwrap_or(whole.end);
+        if span.is_empty() {
+            return Err(Refusal::wrong(
+                "from, to: the first cycle or time must be less than the one after the last",
+            ));
         }
+        let mut number = |key: &str| self.number(&format!("{prefix}{key}"));
         let ends = || {
             Some((mapped.axis.runs.first()?.start, mapped.axis.runs.last().map(|run| run.start + run.len)?))
         };
@@ -172,7 +178,19 @@ impl<'a> Parameters<'a> {
                 "low, high: the first address must be less than the one after the last",
             ));
         }
-        Ok(MapPart { process, thread, cycles, addresses })
+        Ok(MapPart { process, thread, axis, span, addresses })
+    }
+
+    /// An axis of time, and all of it.
+    fn time_axis(&mut self, key: &str, mapped: &MappedProcess) -> Result<(TimeAxis, Range<u64>), Refusal> {
+        match self.take(key) {
+            None | Some("cycles") => Ok((TimeAxis::Cycles, mapped.cycles.clone())),
+            Some("time") => match &mapped.times {
+                Some(times) => Ok((TimeAxis::Time, times.clone())),
+                None => Err(Refusal::wrong("axis: the trace has no times, only cycles")),
+            },
+            Some(_) => Err(Refusal::wrong("axis: cycles or time")),
+        }
     }
 
     /// A table.
@@ -305,7 +323,7 @@ impl<'a> Parameters<'a> {
             Some("previous") => Way::Previous,
             Some(_) => return Err(Refusal::wrong("way: next or previous")),
         };
-        let cycle = self.number("cycle")?.unwrap_or(if way == Way::Next { 0 } else { u64::MAX });
+        let at = self.number("at")?.unwrap_or(if way == Way::Next { 0 } else { u64::MAX });
         let entry = match (self.number("of")?, self.number("entry")?) {
             (None, None) => None,
             (Some(of), Some(entry)) => {
@@ -324,7 +342,7 @@ impl<'a> Parameters<'a> {
         let asker = self.number("asker")?;
         let part = self.part(map)?;
         self.finish()?;
-        Ok(AccessRequest { part, what, begins, way, cycle, entry, asker })
+        Ok(AccessRequest { part, what, begins, way, at, entry, asker })
     }
 
     /// Single accesses.
@@ -337,7 +355,7 @@ impl<'a> Parameters<'a> {
 
     /// A tile.
     pub(crate) fn tile(mut self, map: &TraceMap) -> Result<TileRequest, Refusal> {
-        let MapPart { process, thread, cycles, addresses } = self.part(map)?;
+        let part = self.part(map)?;
         let width = self.number("width")?.unwrap_or(600);
         let height = self.number("height")?.unwrap_or(300);
         let sides = 1..=MOST_SIDE;
@@ -355,7 +373,7 @@ impl<'a> Parameters<'a> {
         self.finish()?;
         // Both are at most 4,096.
         let (width, height) = (width as u32, height as u32);
-        Ok(TileRequest { process, thread, cycles, addresses, width, height, what, hides_tracer })
+        Ok(TileRequest { part, width, height, what, hides_tracer })
     }
 }
 

@@ -1,16 +1,18 @@
 //! The table of a part of a trace: who accesses what there. It is the table of `memtap report`, counted by the same tool.
 
+use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use analysis::{
     AccessRow, By, Count, Error, ReadProgress, SortKey, Tally, TracePart, has_stacks, joined_in_words,
 };
-use memref::{ThreadId, VirtAddr};
+use memref::VirtAddr;
 use report::tables::rows::row_json;
 use report::tables::shorten::shorten;
 use serde_json::{Value, json};
 use trace_format::{Filter, ThreadRecord};
 
+use crate::clock::TimeAxis;
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::part::MapPart;
@@ -78,33 +80,46 @@ pub(crate) fn superseded<T>(counted: Result<T, Refusal>, request: &ReadProgress)
 }
 
 impl TraceMap {
-    /// The filter that lets a part through.
-    pub(crate) fn filter(&self, part: &MapPart) -> Filter {
-        let mut filter = Filter::default();
-        let Some(process) = self.processes.get(&part.process) else { return filter };
-        if part.cycles.start > process.cycles.start || part.cycles.end < process.cycles.end {
-            filter.cycles = Some(part.cycles.clone());
-        }
+    /// The addresses of a part, as filters have them: none where all are in it.
+    pub(crate) fn addresses_of(&self, part: &MapPart) -> Vec<Range<VirtAddr>> {
+        let Some(process) = self.processes.get(&part.process) else { return Vec::new() };
         let ends = process.axis.runs.first().zip(process.axis.runs.last());
         let is_all = |(first, last): (&crate::axis::AxisRun, &crate::axis::AxisRun)| {
             part.addresses.start <= first.start && part.addresses.end >= last.start + last.len
         };
-        if !ends.is_some_and(is_all) {
-            filter.addresses = vec![VirtAddr(part.addresses.start)..VirtAddr(part.addresses.end)];
+        match ends.is_some_and(is_all) {
+            true => Vec::new(),
+            false => vec![VirtAddr(part.addresses.start)..VirtAddr(part.addresses.end)],
         }
-        filter
+    }
+
+    /// Whether all of the process' time is in a part.
+    fn has_all_time(&self, part: &MapPart) -> bool {
+        let Some(process) = self.processes.get(&part.process) else { return true };
+        let all = match part.axis {
+            TimeAxis::Cycles => Some(&process.cycles),
+            TimeAxis::Time => process.times.as_ref(),
+        };
+        all.is_none_or(|all| part.span.start <= all.start && part.span.end >= all.end)
     }
 
     /// A part as it is replayed.
     pub(crate) fn trace_part(&self, part: &MapPart) -> TracePart {
+        let filter = Filter { addresses: self.addresses_of(part), ..Filter::default() };
         let records = self.session.trace().threads();
         let is_meant = |record: &&ThreadRecord| {
             record.process == part.process && part.thread.is_none_or(|thread| thread == record.thread)
         };
-        let threads: Vec<ThreadId> = records.iter().filter(is_meant).map(|record| record.thread).collect();
-        match threads.len() == records.len() {
-            true => TracePart::new(self.filter(part), None),
-            false => TracePart::of_threads(self.filter(part), threads),
+        let threads = || records.iter().filter(is_meant).map(|record| record.thread);
+        let is_every = threads().count() == records.len();
+        match (self.has_all_time(part), part.axis) {
+            (false, TimeAxis::Time) => {
+                TracePart::in_cycles(filter, threads().map(|thread| (thread, self.cycles_of(part, thread))))
+            }
+            (has_all, _) => {
+                let filter = Filter { cycles: (!has_all).then(|| part.span.clone()), ..filter };
+                if is_every { TracePart::new(filter, None) } else { TracePart::of_threads(filter, threads()) }
+            }
         }
     }
 
@@ -126,7 +141,7 @@ impl TraceMap {
 
     /// What a table has rows of, where variables are asked for: those of stacks, too, as `report` has them.
     fn counted_by(&self, by: By, part: &MapPart) -> By {
-        let is_whole = self.filter(part) == Filter::default();
+        let is_whole = self.has_all_time(part) && self.addresses_of(part).is_empty();
         let is_followed = is_whole || self.session.accesses() <= MOST_FOLLOWED;
         match by {
             By::Variable if is_followed && has_stacks(&self.session) => By::Local,

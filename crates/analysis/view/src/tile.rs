@@ -10,7 +10,6 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use analysis::threads;
-use memref::{ProcessId, ThreadId};
 use serde_json::{Value, json};
 
 use crate::axis::AddressAxis;
@@ -18,6 +17,7 @@ use crate::error::Refusal;
 use crate::frames::{MapCell, MapFrame, PAGE_SHIFT, SLICES, kind_number};
 use crate::grid::CountGrid;
 use crate::map::TraceMap;
+use crate::part::MapPart;
 
 /// Frames that are decoded for one tile at most.
 pub(crate) const MOST_DECODED: usize = 8;
@@ -56,10 +56,7 @@ impl CountedKinds {
 /// A window, and how fine its grid is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TileRequest {
-    pub(crate) process: ProcessId,
-    pub(crate) thread: Option<ThreadId>,
-    pub(crate) cycles: Range<u64>,
-    pub(crate) addresses: Range<u64>,
+    pub(crate) part: MapPart,
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) what: CountedKinds,
@@ -102,6 +99,8 @@ impl MapTile {
 struct FrameUnder<'a> {
     number: usize,
     frame: &'a MapFrame,
+    /// Where it is on the axis of time.
+    span: Range<u64>,
     /// The window ends within its time, or within a page of it.
     cut_in_time: bool,
     cut_in_place: bool,
@@ -122,16 +121,16 @@ impl TraceMap {
 
     /// Draws a tile for which so many frames are decoded at most.
     pub(crate) fn tile_with(&self, request: &TileRequest, most_decoded: usize) -> Result<MapTile, Refusal> {
-        let process = self.processes.get(&request.process);
-        let Some(process) = process else {
+        let part = &request.part;
+        let Some(process) = self.processes.get(&part.process) else {
             return Err(Refusal::wrong("process: no process has that number"));
         };
         let axis = process.axis_of(request.hides_tracer);
-        let places = axis.place(request.addresses.start)..axis.place(request.addresses.end);
+        let places = axis.place(part.addresses.start)..axis.place(part.addresses.end);
         if places.is_empty() {
             return Err(Refusal::wrong("low, high: nothing was accessed between these addresses"));
         }
-        let mut grid = CountGrid::new(request.cycles.clone(), places, request.width, request.height);
+        let mut grid = CountGrid::new(part.span.clone(), places, request.width, request.height);
         let mut under = self.under(request, &grid);
         let frames = under.len();
         // All of them where they are few; else those that have to be.
@@ -146,18 +145,18 @@ impl TraceMap {
         let (mut spread, mut estimated) = (0, 0);
         for under in &rest {
             estimated += usize::from(is_cut(under));
-            let columns = grid.columns_of(&under.frame.cycles);
+            let columns = grid.columns_of(&under.span);
             match under.frame.slices().filter(|_| under.coarse) {
                 Some(cells) => {
                     spread += usize::from(columns > SLICES || grid.row_places() < 1 << PAGE_SHIFT);
-                    draw(request, axis, under.frame, cells, PAGE_SHIFT, &mut grid);
+                    self.draw(request, axis, under, (cells, PAGE_SHIFT), &mut grid);
                 }
                 None => {
                     spread += usize::from(under.coarse);
                     if columns > 1 {
                         wanted.push(under.number);
                     }
-                    draw(request, axis, under.frame, &under.frame.cells, under.frame.shift, &mut grid);
+                    self.draw(request, axis, under, (&under.frame.cells, under.frame.shift), &mut grid);
                 }
             }
         }
@@ -168,13 +167,14 @@ impl TraceMap {
     /// The frames of which something may be in the window.
     fn under(&self, request: &TileRequest, grid: &CountGrid) -> Vec<FrameUnder<'_>> {
         let mut all = Vec::new();
+        let MapPart { process, thread, axis, span: window, addresses } = &request.part;
+        let (low, high) = (addresses.start, addresses.end);
         for (number, frame) in self.frames.frames.iter().enumerate() {
-            let (window, low, high) = (&request.cycles, request.addresses.start, request.addresses.end);
-            if frame.process != request.process
-                || request.thread.is_some_and(|thread| thread != frame.thread)
-                || frame.cycles.start >= window.end
-                || frame.cycles.end <= window.start
-            {
+            if frame.process != *process || thread.is_some_and(|thread| thread != frame.thread) {
+                continue;
+            }
+            let span = self.stretch(*axis, frame.thread, &frame.cycles);
+            if span.start >= window.end || span.end <= window.start {
                 continue;
             }
             let first = frame.cells.partition_point(|cell| bytes_of(cell.page, frame.shift).end <= low);
@@ -187,9 +187,10 @@ impl TraceMap {
             all.push(FrameUnder {
                 number,
                 frame,
-                cut_in_time: frame.cycles.start < window.start || frame.cycles.end > window.end,
+                cut_in_time: span.start < window.start || span.end > window.end,
                 cut_in_place: cells.first().is_some_and(cuts) || cells.last().is_some_and(cuts),
-                coarse: grid.row_places() < 1 << frame.shift || grid.columns_of(&frame.cycles) > 1,
+                coarse: grid.row_places() < 1 << frame.shift || grid.columns_of(&span) > 1,
+                span,
             });
         }
         all
@@ -238,41 +239,47 @@ impl TraceMap {
         grid: &mut CountGrid,
     ) -> Result<(), analysis::Error> {
         let mask = request.what.mask();
+        let MapPart { axis: time_axis, span, addresses, .. } = &request.part;
+        let mut moments = self.moments(*time_axis, frame.thread);
         let mut cursor = frame.accesses(&self.session)?;
         while let Some((_, accesses)) = cursor.next_block()? {
             for access in accesses {
-                if request.cycles.contains(&access.cycle)
-                    && request.addresses.contains(&access.addr.0)
+                let when = moments.when(access.cycle);
+                if span.contains(&when)
+                    && addresses.contains(&access.addr.0)
                     && kind_number(access).is_some_and(|kind| mask[kind] > 0)
                     && (!request.hides_tracer || axis.has(access.addr.0))
                 {
-                    grid.add(access.cycle, axis.place(access.addr.0));
+                    grid.add(when, axis.place(access.addr.0));
                 }
             }
         }
         Ok(())
     }
-}
 
-/// Draws a frame from cells.
-fn draw(
-    request: &TileRequest,
-    axis: &AddressAxis,
-    frame: &MapFrame,
-    cells: &[MapCell],
-    shift: u8,
-    grid: &mut CountGrid,
-) {
-    // Those of the index are of the whole frame.
-    let in_slices = !std::ptr::eq(cells, &*frame.cells);
-    for cell in cells {
-        let bytes = bytes_of(cell.page, shift);
-        if bytes.end <= request.addresses.start || bytes.start >= request.addresses.end {
-            continue;
+    /// Draws a frame from cells of pages of a size.
+    fn draw(
+        &self,
+        request: &TileRequest,
+        axis: &AddressAxis,
+        under: &FrameUnder<'_>,
+        (cells, shift): (&[MapCell], u8),
+        grid: &mut CountGrid,
+    ) {
+        let FrameUnder { frame, span, .. } = under;
+        let addresses = &request.part.addresses;
+        // Those of the index are of the whole frame.
+        let in_slices = !std::ptr::eq(cells, &*frame.cells);
+        for cell in cells {
+            let bytes = bytes_of(cell.page, shift);
+            if bytes.end <= addresses.start || bytes.start >= addresses.end {
+                continue;
+            }
+            let places = axis.place(bytes.start)..axis.place(bytes.end);
+            let of_slice = in_slices
+                .then(|| self.stretch(request.part.axis, frame.thread, &frame.slice_cycles(cell.slice)));
+            grid.spread(request.what.of(cell), of_slice.as_ref().unwrap_or(span), &places);
         }
-        let places = axis.place(bytes.start)..axis.place(bytes.end);
-        let cycles = if in_slices { frame.slice_cycles(cell.slice) } else { frame.cycles.clone() };
-        grid.spread(request.what.of(cell), &cycles, &places);
     }
 }
 

@@ -1,10 +1,11 @@
 //! Tiles of a trace of many frames: they add up, whatever they are drawn from.
 
 use analysis::Session;
-use memref::{Access, AccessKind, Event, OrderMark, VirtAddr};
+use memref::{Access, AccessKind, Event, OrderMark, ProcessId, ThreadId, VirtAddr};
 use trace_format::{CreateOptions, ProcessRecord, ThreadRecord, TraceWriter};
 
 use super::*;
+use crate::clock::TimeAxis;
 
 const ACCESSES: u64 = 2_000;
 
@@ -41,15 +42,23 @@ fn whole(map: &TraceMap) -> TileRequest {
     let process = &map.processes[&ProcessId(0)];
     let last = process.axis.runs.last().unwrap();
     TileRequest {
-        process: ProcessId(0),
-        thread: None,
-        cycles: process.cycles.clone(),
-        addresses: process.axis.runs[0].start..last.start + last.len,
+        part: MapPart {
+            process: ProcessId(0),
+            thread: None,
+            axis: TimeAxis::Cycles,
+            span: process.cycles.clone(),
+            addresses: process.axis.runs[0].start..last.start + last.len,
+        },
         width: 100,
         height: 50,
         what: CountedKinds::All,
         hides_tracer: false,
     }
+}
+
+/// A part of the time of a tile.
+fn within(request: &TileRequest, span: Range<u64>) -> TileRequest {
+    TileRequest { part: MapPart { span, ..request.part.clone() }, ..request.clone() }
 }
 
 fn sum(tile: &MapTile) -> u64 {
@@ -58,9 +67,9 @@ fn sum(tile: &MapTile) -> u64 {
 
 /// The sum of a window's parts.
 fn parts(map: &TraceMap, request: &TileRequest, parts: u64) -> u64 {
-    let len = request.cycles.end - request.cycles.start;
-    let cut = |part: u64| request.cycles.start + len * part / parts;
-    let tile = |part| TileRequest { cycles: cut(part)..cut(part + 1), ..request.clone() };
+    let Range { start, end } = request.part.span;
+    let cut = |part: u64| start + (end - start) * part / parts;
+    let tile = |part| within(request, cut(part)..cut(part + 1));
     (0..parts).map(|part| sum(&map.tile(&tile(part)).unwrap())).sum()
 }
 
@@ -75,7 +84,8 @@ fn parts_add_up_to_the_whole_before_and_after_frames_are_counted_again() {
         for number in [1, 2, 3, 10, 64] {
             assert_eq!(parts(&map, &request, number), expected, "{number} parts");
         }
-        let one = TileRequest { thread: Some(ThreadId(1)), ..request.clone() };
+        let part = MapPart { thread: Some(ThreadId(1)), ..request.part.clone() };
+        let one = TileRequest { part, ..request.clone() };
         assert_eq!(sum(&map.tile(&one).unwrap()), expected / 2);
         let loads = TileRequest { what: CountedKinds::Loads, ..request.clone() };
         assert_eq!(parts(&map, &loads, 3), expected / 3 * 2);
@@ -96,7 +106,7 @@ fn parts_add_up_to_the_whole_before_and_after_frames_are_counted_again() {
     let tile = map.tile(&coarse).unwrap();
     assert_eq!(tile.spread, 0);
     let mut exact = CountGrid::new(
-        coarse.cycles.clone(),
+        coarse.part.span.clone(),
         0..map.processes[&ProcessId(0)].axis.units,
         coarse.width,
         coarse.height,
@@ -111,16 +121,15 @@ fn parts_add_up_to_the_whole_before_and_after_frames_are_counted_again() {
 fn few_frames_are_decoded_to_single_accesses() {
     let dir = tempfile::tempdir().unwrap();
     let map = map(dir.path());
-    let request = TileRequest {
+    let part = MapPart {
         thread: Some(ThreadId(0)),
-        cycles: 300..303,
+        span: 300..303,
         addresses: 0x10_0000 + 100 * 80..0x10_0000 + 100 * 80 + 1,
-        width: 3,
-        height: 1,
-        ..whole(&map)
+        ..whole(&map).part
     };
+    let request = TileRequest { part: part.clone(), width: 3, height: 1, ..whole(&map) };
     assert_eq!(map.tile(&request).unwrap().grid.counts, [1, 0, 0]);
-    let nowhere = TileRequest { addresses: 0..1, ..request };
+    let nowhere = TileRequest { part: MapPart { addresses: 0..1, ..part }, ..request };
     assert_eq!(map.tile(&nowhere).unwrap_err().status, 400);
 }
 

@@ -146,7 +146,7 @@ fn is_seen(trace: &Trace, first: u64) {
         assert_eq!(total.iter().sum::<u64>(), expected, "{by}");
         assert!(total[2] >= 10 && table["rows"][0]["region"] == "boot", "{by}: {table}");
     }
-    let found = &viewer.json(&format!("access?{cell}&cycle={first}"))["found"];
+    let found = &viewer.json(&format!("access?{cell}&at={first}"))["found"];
     assert_eq!(
         (&found["addr"], &found["kind"], &found["cycle"]),
         (&"0x9000".into(), &"modify".into(), &first.into())

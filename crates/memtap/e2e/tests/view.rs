@@ -436,18 +436,16 @@ fn accesses_to_the_same_bytes_follow_each_other() {
             0 => assert_eq!(answer["writer"], Value::Null),
             _ => assert_eq!(cycle_of(&answer["writer"]), cycle_of(accesses[number - 1])),
         }
-        at = format!("&cycle={}&of={}&entry={}", found["cycle"], found["thread"], found["entry"]);
+        at = format!("&at={}&of={}&entry={}", found["at"], found["thread"], found["entry"]);
     }
     assert_eq!(viewer.json(&format!("access?low={start}&high={high}{at}"))["found"], Value::Null);
     for access in accesses.iter().rev().skip(1) {
         let answer = viewer.json(&format!("access?low={start}&high={high}&way=previous{at}"));
         let found = &answer["found"];
         assert_eq!(cycle_of(found), cycle_of(access));
-        at = format!("&cycle={}&of={}&entry={}", found["cycle"], found["thread"], found["entry"]);
+        at = format!("&at={}&of={}&entry={}", found["at"], found["thread"], found["entry"]);
     }
-    for wrong in
-        ["way=back", "cycle=x", "of=1", "entry=1", "of=4294967296&entry=0", "low=5&high=5", "width=1"]
-    {
+    for wrong in ["way=back", "at=x", "of=1", "entry=1", "of=4294967296&entry=0", "low=5&high=5", "width=1"] {
         let answer = viewer.get(&format!("access?{wrong}"));
         assert_eq!((answer.status, answer.text().lines().count()), (400, 1), "{wrong}: {}", answer.text());
     }
@@ -563,7 +561,7 @@ fn whatever_is_asked_is_answered() {
         ["trace", "state", "tile", "table", "place", "access", "flame", "source", "blocks", "app.js", "x"];
     let keys = [
         "process", "thread", "from", "to", "low", "high", "width", "height", "what", "by", "asker", "name",
-        "file", "way", "cycle", "of", "entry", "least", "none",
+        "file", "way", "at", "axis", "of", "entry", "least", "none",
     ];
     let values = [
         "0",

@@ -31,7 +31,10 @@ int main(void) {
 
 fn workers() -> ViewPage {
     let program = TestProgram::from_source("workers.c", WORKERS, &["-g", "-pthread"]);
-    ViewPage::of(program.record_by("translate").trace)
+    let mut page = ViewPage::of(program.record_by("translate").trace);
+    page.choose("#axis", "cycles");
+    page.settle();
+    page
 }
 
 fn open(page: &mut ViewPage, pane: &str) {

@@ -142,8 +142,10 @@ fn frames_that_begin_when_the_recorder_saw_them_give_no_times() {
 }
 
 #[test]
-fn threads_together_have_no_times() {
+fn cycles_of_several_threads_have_no_times() {
     let mut page = ViewPage::of(TestProgram::named("threads.c").record_by("translate").trace);
+    page.settle();
+    page.choose("#axis", "cycles");
     page.settle();
     assert_eq!(page.browser.value("memtapView.map.clock"), json!(null));
     page.choose("#thread", "1");
@@ -187,7 +189,7 @@ fn findings_are_those_of_the_commands_and_lead_to_their_lines() {
     let error = errors.as_array().into_iter().flatten().find(is_access).expect("there is one");
     let first = error["first_seen"].clone();
     let place = page.browser.value(&format!(
-        "memtapView.findings.table.sorted().findIndex(row => row.at?.start === {} && row.at.from === {})",
+        "memtapView.findings.table.sorted().findIndex(row => row.at?.start === {} && row.at.cycle === {})",
         first["addr"], first["cycle"]
     ));
     let row = place.as_u64().expect("it has a row") + 1;

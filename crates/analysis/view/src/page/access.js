@@ -1,6 +1,7 @@
 // One access after the other: the one that was clicked on, and the next and previous ones to the same bytes.
 
 import { hexadecimal } from "./axis.js";
+import { CYCLES } from "./moments.js";
 import { counted, grouped } from "./words.js";
 
 export class AccessWalk {
@@ -32,7 +33,7 @@ export class AccessWalk {
       return;
     }
     const { low, high, from, to } = cell;
-    this.look({ low, high, from, to, cycle: from, way: "next", begins: 1, what: map.what }, cell);
+    this.look({ low, high, from, to, at: from, way: "next", begins: 1, what: map.what }, cell);
   }
 
   /** The nearest one to the same bytes. */
@@ -40,7 +41,7 @@ export class AccessWalk {
     const { found } = this;
     if (!found) return;
     const low = BigInt(found.addr);
-    this.look({ low, high: low + BigInt(found.bytes), cycle: found.cycle, way, of: found.thread, entry: found.entry });
+    this.look({ low, high: low + BigInt(found.bytes), at: found.at, way, of: found.thread, entry: found.entry });
   }
 
   async look({ low, high, ...rest }, cell = null) {
@@ -49,6 +50,7 @@ export class AccessWalk {
     const asking = this.asking = new AbortController();
     const parameters = new URLSearchParams({ process: map.process.process, low: hexadecimal(low), high: hexadecimal(high), asker: this.asker, ...rest });
     if (map.thread !== null) parameters.set("thread", map.thread);
+    if (map.moments !== CYCLES) parameters.set("axis", map.moments.name);
     this.element.hidden = false;
     this.words.textContent = "Looking for it \u2026";
     try {
@@ -70,7 +72,7 @@ export class AccessWalk {
   tell(found, writer, way, cell) {
     if (!found && cell) {
       const which = cell.count === 1 ? "The access that is counted here is" : `The ${counted(cell.count, "access", "accesses")} that are counted here are`;
-      this.words.textContent = `${which} somewhere on this page and near this cycle: zoom in to see single ones.`;
+      this.words.textContent = `${which} somewhere on this page and near this ${this.map.moments.one}: zoom in to see single ones.`;
       return;
     }
     if (!found) {
@@ -82,14 +84,14 @@ export class AccessWalk {
     const several = this.map.thread === null && this.map.threads > 1;
     const words = [
       ...(cell && cell.count > 1 ? [`The first of ${counted(cell.count, "access", "accesses")} here.`] : []),
-      `Cycle ${grouped(found.cycle)}${several ? ` of thread ${found.thread}` : ""}: ${found.kind} of ${counted(found.bytes, "byte")}`,
+      `${this.map.moments.access(found, this.map.window.to - this.map.window.from)}${several ? ` of thread ${found.thread}` : ""}: ${found.kind} of ${counted(found.bytes, "byte")}`,
       `at ${found.addr}, ${found.variable},${by(found)}.`,
       writer ? `Written before that at cycle ${grouped(writer.cycle)}${by(writer)}.` : "Not written before that by a recorded access of this thread.",
     ];
     this.words.textContent = words.join(" ");
     const low = BigInt(found.addr), { map } = this;
     const [top, bottom] = [low, low + BigInt(found.bytes)].map((address) => map.axis.place(address));
-    map.mark({ from: found.cycle, to: found.cycle + 1, top, bottom });
-    map.reveal({ from: found.cycle, to: found.cycle + 1, top, bottom });
+    map.mark({ from: found.at, to: found.at + 1, top, bottom });
+    map.reveal({ from: found.at, to: found.at + 1, top, bottom });
   }
 }

@@ -136,6 +136,8 @@ function fill() {
   options(element("thread"), [["", `all ${threads.length}`], ...threads.map((thread) =>
     [thread.thread, `${thread.thread} (tid ${thread.tid}, ${counted(thread.accesses, "access", "accesses")})`])]);
   element("thread").value = active.thread ?? "";
+  element("axes").hidden = !active.process.times;
+  element("axis").value = active.moments.name;
   for (const radio of document.querySelectorAll("input[name=what]")) radio.checked = radio.value === chosen.what;
   for (const run of runs) run.find("summary").textContent = run.summary;
   element("summary").textContent = runs.length > 1 ? "" : active.summary;
@@ -260,6 +262,12 @@ function chooseThread(thread) {
   rememberSoon();
 }
 element("thread").addEventListener("change", ({ target }) => chooseThread(target.value === "" ? null : Number(target.value)));
+element("axis").addEventListener("change", ({ target }) => {
+  walk.forget();
+  active.chooseAxis(target.value);
+  tabulate();
+  rememberSoon();
+});
 lanes.addEventListener("threaded", ({ detail }) => chooseThread(active.thread === detail ? null : detail));
 lifetimes.addEventListener("chosen", ({ detail }) => search.choose(detail));
 /** Findings that are looked at are marked on the map. */
@@ -268,7 +276,8 @@ findings.addEventListener("filled", markFindings);
 findings.element.addEventListener("toggle", markFindings);
 findings.addEventListener("chosen", ({ detail }) => {
   const shown = active.map.process.process;
-  if (detail.process === shown) search.choose(detail); else search.say(`${detail.name} is in process ${detail.process}; the map shows process ${shown}.`);
+  const when = active.map.moments.first(detail) ?? null;
+  if (detail.process === shown) search.choose({ ...detail, ...(when === null ? {} : { from: when, to: when + 1 }) }); else search.say(`${detail.name} is in process ${detail.process}; the map shows process ${shown}.`);
 });
 for (const { element: pane } of Object.values(folded)) pane.addEventListener("toggle", rememberSoon);
 for (const radio of document.querySelectorAll("input[name=what]")) {

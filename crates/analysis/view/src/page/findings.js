@@ -11,11 +11,11 @@ const line = (place) => (place?.file && place.line ? `${place.file}:${place.line
 const placed = (place) => line(place?.own) ?? line(place);
 const functionOf = (place) => place?.own?.function ?? place?.function ?? "";
 
-/** Where a finding was seen first, as what is selected on the map: at that cycle, or at any. */
+/** Where a finding was seen first: at that cycle, or at any. */
 function seen(first, bytes) {
   if (!first) return null;
   const { process, thread, cycle, addr: start } = first;
-  return { process, thread, start, bytes: Math.max(1, bytes), ...(cycle === null ? {} : { from: cycle, to: cycle + 1 }) };
+  return { process, thread, cycle, start, bytes: Math.max(1, bytes) };
 }
 
 /** A finding of each kind as a row. */
@@ -72,7 +72,8 @@ export class FindingsPane extends Counting {
 
   fill() {
     this.table.rename("times", HEADINGS[this.answer.kind]);
-    this.table.show(this.answer.rows.map(ROWS[this.answer.kind]));
+    const { kind, rows, times } = this.answer;
+    this.table.show(rows.map(ROWS[kind]).map((row, number) => ({ ...row, at: row.at && { ...row.at, time: times[number] } })));
   }
 
   /** Its name; a click selects it on the map. */

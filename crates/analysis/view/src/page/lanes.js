@@ -2,6 +2,7 @@
 
 import { step } from "./colors.js";
 import { Counting } from "./counting.js";
+import { CYCLES, momentsOf } from "./moments.js";
 import { RowTable } from "./rows.js";
 import { counted, grouped } from "./words.js";
 
@@ -24,7 +25,7 @@ export class LanesPane extends Counting {
       { key: "lane", words: "over time", left: true, value: ({ first }) => first, cell: (row) => this.lane(row) },
       { key: "accesses", words: "accesses" }, { key: "allocated", words: "allocations" }, { key: "released", words: "releases" },
       { key: "synchronised", words: "synchronisation" },
-      { key: "locked", words: "cycles locked" }, { key: "missing", words: "missing events" },
+      { key: "locked", words: CYCLES.lock, cell: ({ locked }) => (locked === "" ? "" : this.moments === CYCLES ? grouped(locked) : this.moments.held(locked)) }, { key: "missing", words: "missing events" },
     ], ["name", false]);
     this.find("save").addEventListener("click", () => this.answer && this.table.save("threads.csv", SAVED));
   }
@@ -42,25 +43,32 @@ export class LanesPane extends Counting {
     const words = [`${counted(lanes.length, "thread")}, ${counted(sum(lanes.map((lane) => sum(lane.accesses))), "access", "accesses")}.`];
     if (more > 0) words.push(`${counted(more, "thread")} with fewer accesses ${more === 1 ? "is" : "are"} left out.`);
     if (estimated > 0) words.push("Counts at the edges are estimated.");
-    if (lanes.length > 1) words.push("Each thread has its own clock.");
+    if (lanes.length > 1 && this.moments === CYCLES) words.push("Each thread has its own clock.");
     return words.join(" ");
   }
 
   fill() {
-    const { from, to } = this.asked ? this.cycles : { from: 0, to: 1 };
-    this.table.rename("lane", `cycles ${grouped(from)} to ${grouped(to)}`);
+    const { from, to } = this.asked ? this.span : { from: 0, to: 1 };
+    const { moments } = this;
+    this.table.rename("lane", moments.range(from, to));
+    this.table.rename("locked", moments.lock);
     this.most = Math.max(1, ...this.answer.lanes.flatMap((lane) => lane.accesses));
     this.table.show(this.answer.lanes.map((lane) => {
-      const missing = this.run.trace.missing.filter((gap) => gap.thread === lane.thread && gap.from < to && gap.to > from);
+      const missing = this.run.map.missing.filter((gap) => gap.thread === lane.thread && gap.from < to && gap.to > from);
       const first = lane.accesses.findIndex((count) => count > 0);
       return {
         ...lane, first, gaps: missing, name: `thread ${String(lane.thread)}`, accesses: sum(lane.accesses), columns: lane.accesses,
-        allocated: events(lane.allocations), released: events(lane.releases), synchronised: events(lane.syncs), locked: lane.locked?.cycles ?? "", held: lane.locked, missing: sum(missing.map((gap) => gap.count)),
+        allocated: events(lane.allocations), released: events(lane.releases), synchronised: events(lane.syncs), locked: lane.locked?.held ?? "", held: lane.locked, missing: sum(missing.map((gap) => gap.count)),
       };
     }));
   }
 
-  get cycles() {
+  /** The axis of what is shown. */
+  get moments() {
+    return momentsOf(this.asked);
+  }
+
+  get span() {
     const given = new URLSearchParams(this.asked);
     return { from: Number(given.get("from")), to: Number(given.get("to")) };
   }
@@ -80,12 +88,12 @@ export class LanesPane extends Counting {
     canvas.className = "lane";
     canvas.width = WIDTH;
     canvas.height = HEIGHT;
-    const { from, to } = this.cycles;
-    const at = (column) => grouped(from + (to - from) * column / row.columns.length);
+    const { moments } = this, { from, to } = this.span;
+    const at = (column) => moments.number(from + (to - from) * column / row.columns.length, to - from);
     const last = row.columns.findLastIndex((count) => count > 0);
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", row.first < 0 ? `${row.name}: no access here`
-      : `${row.name}: accesses from about cycle ${at(row.first)} to ${at(last + 1)}, ${counted(row.allocated, "allocation")}, ${counted(row.released, "release")}, ${counted(row.synchronised, "synchronisation")}, ${row.held ? `${counted(row.locked, "cycle")} with a lock held, ` : ""}${counted(row.missing, "missing event")}`);
+      : `${row.name}: accesses from about ${moments === CYCLES ? "cycle " : ""}${at(row.first)} to ${at(last + 1)}, ${counted(row.allocated, "allocation")}, ${counted(row.released, "release")}, ${counted(row.synchronised, "synchronisation")}, ${row.held ? `${moments.held(row.locked)} with a lock held, ` : ""}${counted(row.missing, "missing event")}`);
     const context = canvas.getContext("2d");
     const { ink } = this;
     context.fillStyle = ink.plot;
@@ -128,14 +136,14 @@ export class LanesPane extends Counting {
     return [canvas];
   }
 
-  /** When it holds a lock: stronger where it does for more of a column's cycles. */
-  drawLocked(context, held, cycles) {
+  /** When it holds a lock: stronger where it does for more of a column's time. */
+  drawLocked(context, held, length) {
     if (!held) return;
     const [above, tall] = ROWS.locked;
     const scale = WIDTH / held.columns;
     context.fillStyle = this.ink.accent;
     for (const [column, count] of held.counts) {
-      context.globalAlpha = 0.3 + 0.7 * Math.min(1, count * held.columns / cycles);
+      context.globalAlpha = 0.3 + 0.7 * Math.min(1, count * held.columns / length);
       context.fillRect(column * scale, above, Math.max(1, scale), tall);
     }
   }

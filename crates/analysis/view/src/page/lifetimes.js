@@ -1,8 +1,9 @@
 // Lifetimes of allocations: a bar a block, from its allocation to its release, the largest first.
 
 import { Counting } from "./counting.js";
+import { CYCLES, momentsOf } from "./moments.js";
 import { RowTable, faint } from "./rows.js";
-import { bytes, counted, grouped, shortPath } from "./words.js";
+import { bytes, counted, shortPath } from "./words.js";
 
 const SAVED = ["name", "line", "start", "bytes", "thread", "from", "to"];
 
@@ -14,8 +15,8 @@ export class LifetimesPane extends Counting {
       { key: "name", words: "allocated by", left: true, cell: (row) => this.block(row) },
       { key: "bytes", words: "bytes" },
       { key: "life", words: "lifetime", left: true, value: ({ lived }) => lived, cell: (row) => this.bar(row) },
-      { key: "from", words: "from cycle", cell: ({ from }) => grouped(from) },
-      { key: "to", words: "to cycle", value: ({ until }) => until, cell: ({ to }) => (to === null ? "not known" : grouped(to)) },
+      { key: "from", words: "from cycle", cell: ({ from }) => this.number(from) },
+      { key: "to", words: "to cycle", value: ({ until }) => until, cell: ({ to }) => (to === null ? "not known" : this.number(to)) },
       { key: "thread", words: "thread", cell: ({ thread }) => String(thread) },
     ], ["bytes", true]);
     this.find("save").addEventListener("click", () => this.answer && this.table.save("allocations.csv", SAVED));
@@ -33,11 +34,22 @@ export class LifetimesPane extends Counting {
   fill() {
     const given = new URLSearchParams(this.asked);
     Object.assign(this, { first: Number(given.get("from")), end: Number(given.get("to")) });
-    this.table.rename("life", `cycles ${grouped(this.first)} to ${grouped(this.end)}`);
+    const { moments } = this;
+    this.table.rename("life", moments.range(this.first, this.end));
+    for (const key of ["from", "to"]) this.table.rename(key, moments === CYCLES ? `${key} cycle` : key);
     this.table.show(this.answer.blocks.map((block) => {
       const until = block.to ?? Infinity;
       return { ...block, until, lived: until - block.from };
     }));
+  }
+
+  /** The axis of what is shown. */
+  get moments() {
+    return momentsOf(this.asked);
+  }
+
+  number(when) {
+    return this.moments.number(when, this.end - this.first);
   }
 
   /** A block, which is selected by a click. */
@@ -53,7 +65,7 @@ export class LifetimesPane extends Counting {
   bar(row) {
     const whole = document.createElement("div"), bar = document.createElement("div");
     whole.className = "life";
-    const part = (cycle) => 100 * Math.min(1, Math.max(0, (cycle - this.first) / (this.end - this.first)));
+    const part = (when) => 100 * Math.min(1, Math.max(0, (when - this.first) / (this.end - this.first)));
     bar.style.left = `${part(row.from)}%`;
     bar.style.width = `max(2px, ${part(row.until) - part(row.from)}%)`;
     // Where it goes on beyond what is shown it has no edge; where nobody knows how long, it is dashed.
@@ -62,7 +74,7 @@ export class LifetimesPane extends Counting {
     bar.classList.toggle("open", row.to === null);
     whole.append(bar);
     whole.setAttribute("role", "img");
-    whole.setAttribute("aria-label", row.to === null ? `from cycle ${grouped(row.from)} on` : `from cycle ${grouped(row.from)} to ${grouped(row.to)}`);
+    whole.setAttribute("aria-label", `from ${this.moments.at(row.from, this.end - this.first)} ${row.to === null ? "on" : `to ${this.number(row.to)}`}`);
     return [whole];
   }
 }

@@ -5,7 +5,8 @@ import { AddressAxis, Clock, hexadecimal, ticks } from "./axis.js";
 import { ramp, rounded, step } from "./colors.js";
 import { drawLabels, groupsOf, widthOf } from "./labels.js";
 import { drawMarks } from "./marks.js";
-import { bytes, counted, grouped, seconds, short } from "./words.js";
+import { CYCLES } from "./moments.js";
+import { bytes, counted, seconds, short } from "./words.js";
 
 /** Room for labels at the left: as much as they need, up to a part of the width. */
 const FEWEST_LEFT = 90;
@@ -26,7 +27,8 @@ const FEW_ACCESSES = 2000;
 const KINDS = ["load", "store", "modify"];
 /** Blocks of fewer pixels are not outlined. */
 const FEWEST_PIXELS = 5;
-const FEWEST_CYCLES = 16;
+/** Cycles, or nanoseconds. */
+const FEWEST_MOMENTS = 16;
 const FEWEST_BYTES = 16;
 
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
@@ -106,7 +108,7 @@ export class MemoryMap extends EventTarget {
   /** On a canvas; `fetchTile(parameters, signal)` gives a tile's bytes, `fetchBlocks` what blocks of the heap there are, `fetchSingles` accesses. */
   constructor(canvas, fetchTile, fetchBlocks, fetchSingles) {
     super();
-    Object.assign(this, { canvas, fetchTile, fetchBlocks, fetchSingles, singles: null, singling: false, blocks: [], tile: null, whole: null, asking: null, scale: null, isLinear: false, selection: null, marked: null, access: null, marks: [], pending: 0, changes: 0, drawn: false });
+    Object.assign(this, { canvas, fetchTile, fetchBlocks, fetchSingles, moments: CYCLES, singles: null, singling: false, blocks: [], tile: null, whole: null, asking: null, scale: null, isLinear: false, selection: null, marked: null, access: null, marks: [], pending: 0, changes: 0, drawn: false });
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.scheme.addEventListener("change", () => this.recolor());
     new ResizeObserver(() => this.resized()).observe(canvas);
@@ -115,15 +117,17 @@ export class MemoryMap extends EventTarget {
   }
 
   /** Shows a process of the trace: all of it, or a window. */
-  show({ process, thread, threads, what, missing, times, hidesTracer, window }) {
-    const same = this.process === process && this.thread === thread && this.what === what && this.hidesTracer === hidesTracer;
-    Object.assign(this, { process, thread, threads, what, missing, hidesTracer });
+  show({ process, thread, threads, moments, what, missing, times, hidesTracer, window }) {
+    const sameAxis = this.moments === moments;
+    const same = sameAxis && this.process === process && this.thread === thread && this.what === what && this.hidesTracer === hidesTracer;
+    Object.assign(this, { process, thread, threads, moments, what, missing, hidesTracer });
     this.axis = new AddressAxis(hidesTracer ? process.own_axis ?? process : process);
     this.clock = times?.length > 1 ? new Clock(times) : null;
-    this.bounds = { from: process.from, to: process.to, top: 0, bottom: this.axis.units };
+    const [from, to] = moments === CYCLES ? [process.from, process.to] : process.times;
+    this.bounds = { from, to, top: 0, bottom: this.axis.units };
     if (!same) this.tile = this.whole = this.singles = null;
     if (!same) this.blocks = [];
-    this.selection = this.selection && process === this.selectedIn ? this.selection : null;
+    this.selection = this.selection && sameAxis && process === this.selectedIn ? this.selection : null;
     this.selectedIn = process;
     this.window = this.limited(window ?? this.bounds);
     this.layOut();
@@ -205,7 +209,7 @@ export class MemoryMap extends EventTarget {
       const start = clamp((low + high - size) / 2, first, end - size);
       return [start, start + size];
     };
-    [from, to] = range(from, to, FEWEST_CYCLES, bounds.from, bounds.to);
+    [from, to] = range(from, to, FEWEST_MOMENTS, bounds.from, bounds.to);
     const run = this.axis.runs[this.axis.runAt(clamp((top + bottom) / 2, 0, bounds.bottom - 1))];
     [top, bottom] = range(top, bottom, FEWEST_BYTES * run.scale, 0, bounds.bottom);
     return { from, to, top, bottom };
@@ -256,6 +260,7 @@ export class MemoryMap extends EventTarget {
     });
     if (this.thread !== null) parameters.set("thread", this.thread);
     if (this.hidesTracer) parameters.set("tracer", "hidden");
+    if (this.moments !== CYCLES) parameters.set("axis", this.moments.name);
     try {
       const tile = new Tile(await this.fetchTile(parameters, asking.signal), exact, width, height);
       if (asking !== this.asking) return;
@@ -288,9 +293,9 @@ export class MemoryMap extends EventTarget {
       const { accesses } = await this.fetchSingles(parameters, signal);
       if (tile !== this.tile) return;
       const { axis } = this;
-      this.singles = accesses.filter(([, start]) => axis.has(BigInt(start))).map(([cycle, start, size, kind]) => {
+      this.singles = accesses.filter(([, start]) => axis.has(BigInt(start))).map(([when, start, size, kind]) => {
         const low = BigInt(start);
-        return { cycle, kind, top: axis.place(low), bottom: axis.place(low + BigInt(size)) };
+        return { when, kind, top: axis.place(low), bottom: axis.place(low + BigInt(size)) };
       });
     } catch (error) {
       if (error.name !== "AbortError") this.dispatchEvent(new CustomEvent("failed", { detail: error }));
@@ -302,10 +307,10 @@ export class MemoryMap extends EventTarget {
   }
 
   /** Where a single access is drawn. */
-  rectangle({ cycle, top, bottom }) {
+  rectangle({ when, top, bottom }) {
     const least = MARK_PIXELS / (devicePixelRatio || 1);
-    const [x, y] = [this.x(cycle), this.y(top)];
-    const [width, height] = [this.x(cycle + 1) - x, this.y(bottom) - y];
+    const [x, y] = [this.x(when), this.y(top)];
+    const [width, height] = [this.x(when + 1) - x, this.y(bottom) - y];
     return [x + Math.min(0, (width - least) / 2), y + Math.min(0, (height - least) / 2), Math.max(width, least), Math.max(height, least)];
   }
 
@@ -363,9 +368,9 @@ export class MemoryMap extends EventTarget {
     return !this.outdated && !this.singling && this.tile !== null && this.tile.facts.waiting === 0;
   }
 
-  x(cycle) {
+  x(when) {
     const { from, to } = this.window;
-    return this.plot.x + (cycle - from) / (to - from) * this.plot.width;
+    return this.plot.x + (when - from) / (to - from) * this.plot.width;
   }
 
   y(place) {
@@ -373,7 +378,7 @@ export class MemoryMap extends EventTarget {
     return this.plot.y + (place - top) / (bottom - top) * this.plot.height;
   }
 
-  cycle(x) {
+  when(x) {
     const { from, to } = this.window;
     return from + (x - this.plot.x) / this.plot.width * (to - from);
   }
@@ -505,7 +510,7 @@ export class MemoryMap extends EventTarget {
     if (left !== window.from || upper !== window.top) this.move({ from: left, to: right, top: upper, bottom: lower });
   }
 
-  /** Selects a window, or nothing; it ends at whole cycles and bytes. */
+  /** Selects a window, or nothing; it ends at whole cycles, or nanoseconds, and bytes. */
   select(window) {
     this.selection = window && this.toWhole(window);
     this.marked = null;
@@ -513,7 +518,7 @@ export class MemoryMap extends EventTarget {
     this.dispatchEvent(new Event("selected"));
   }
 
-  /** A window that ends at whole cycles and bytes, with its addresses. */
+  /** A window that ends at whole cycles, or nanoseconds, and bytes, with its addresses. */
   toWhole({ from, to, top, bottom }) {
     from = clamp(Math.floor(from), this.bounds.from, this.bounds.to - 1);
     to = clamp(Math.ceil(to), from + 1, this.bounds.to);
@@ -562,15 +567,16 @@ export class MemoryMap extends EventTarget {
     const { from, to } = this.window;
     const y = plot.y + plot.height;
     context.textAlign = "right";
-    context.fillText("cycle", plot.x - 10, y + 7);
+    context.fillText(this.moments.label, plot.x - 10, y + 7);
     if (this.clock) context.fillText("about", plot.x - 10, y + 7 + TIMES);
     context.textAlign = "center";
     context.beginPath();
-    for (const tick of ticks(from, to, plot.width / 110)) {
+    const all = ticks(from, to, plot.width / 110);
+    for (const tick of all) {
       const x = Math.round(this.x(tick)) + 0.5;
       context.moveTo(x, y);
       context.lineTo(x, y + 5);
-      const text = to - from > 2e6 && tick % 1e4 === 0 ? short(tick) : grouped(tick);
+      const text = this.moments.tick(tick, all.length > 1 ? all[1] - all[0] : to - from, to - from);
       const half = context.measureText(text).width / 2;
       context.fillText(text, clamp(x, plot.x + half, plot.x + plot.width - half), y + 7);
       if (!this.clock) continue;
@@ -586,58 +592,57 @@ export class MemoryMap extends EventTarget {
   wordsAt(x, y) {
     const { plot } = this;
     if (x < plot.x || y < plot.y || x >= plot.x + plot.width || y >= plot.y + plot.height) return "";
-    const place = this.place(y), cycle = this.cycle(x);
+    const place = this.place(y), when = this.when(x), length = this.window.to - this.window.from;
     const run = this.axis.runs[this.axis.runAt(place)];
-    const words = [`cycle ${grouped(Math.floor(cycle))}`, `${hexadecimal(this.axis.address(place))} in ${!run.kind ? run.name : run.name === `[${run.kind}]` ? run.kind : `${run.name} (${run.kind})`}`];
-    const isIn = (block) => block.from <= cycle && cycle < block.to && block.top <= place && place < block.bottom;
+    const words = [this.moments.at(when, length), `${hexadecimal(this.axis.address(place))} in ${!run.kind ? run.name : run.name === `[${run.kind}]` ? run.kind : `${run.name} (${run.kind})`}`];
+    const isIn = (block) => block.from <= when && when < block.to && block.top <= place && place < block.bottom;
     const block = this.blocks.findLast(isIn);
     if (block) {
-      const until = block.to < this.bounds.to ? ` to ${grouped(block.to)}` : " on";
-      words.push(`block of ${counted(block.bytes, "byte")} at ${block.start}, from cycle ${grouped(block.from)}${until}`);
+      const until = block.to < this.bounds.to ? ` to ${this.moments.number(block.to, length)}` : " on";
+      words.push(`block of ${counted(block.bytes, "byte")} at ${block.start}, from ${this.moments.at(block.from, length)}${until}`);
     }
     const cell = this.cellAt(x, y);
     if (cell) words.push(counted(cell.count, "access", "accesses"));
     return words.join(" \u00b7 ");
   }
 
-  /** The cell whose mark is drawn at a point of the picture: its count, its cycles, and the addresses whose accesses it counts. */
+  /** The cell whose mark is drawn at a point of the picture: its count, its time, and the addresses whose accesses it counts. */
   cellAt(x, y) {
     const { plot, tile } = this;
     if (!tile || x < plot.x || y < plot.y || x >= plot.x + plot.width || y >= plot.y + plot.height) return null;
     const { from, to, top, bottom } = tile.window;
     // An access that is drawn as long as its bytes is counted where it begins.
     const single = this.singleAt(x, y);
-    const [cycle, place] = single ? [single.cycle, single.top] : [this.cycle(x), this.place(y)];
-    const at = [Math.floor((cycle - from) / (to - from) * tile.width), Math.floor((place - top) / (bottom - top) * tile.height)];
+    const [when, place] = single ? [single.when, single.top] : [this.when(x), this.place(y)];
+    const at = [Math.floor((when - from) / (to - from) * tile.width), Math.floor((place - top) / (bottom - top) * tile.height)];
     if (at[0] < 0 || at[1] < 0 || at[0] >= tile.width || at[1] >= tile.height) return null;
     const { column, row, count } = this.singles ? tile.exactCellAt(...at) : tile.cellAt(...at);
     // As the server divides a window: the first of each part.
     const first = (range, parts, part) => Number((BigInt(range) * BigInt(part) + BigInt(parts) - 1n) / BigInt(parts));
-    const cycles = [column, column + 1].map((part) => from + first(to - from, tile.width, part));
+    const moments = [column, column + 1].map((part) => from + first(to - from, tile.width, part));
     const places = [row, row + 1].map((part) => top + first(bottom - top, tile.height, part));
-    return { count, from: cycles[0], to: cycles[1], low: this.axis.addressFrom(places[0]), high: this.axis.addressAfter(places[1]) };
+    return { count, from: moments[0], to: moments[1], low: this.axis.addressFrom(places[0]), high: this.axis.addressAfter(places[1]) };
   }
 
   /** What a cell stands for, in words. */
   get cellWords() {
     const { from, to, top, bottom } = this.tile.window;
-    const cycles = (to - from) / this.tile.width;
     const size = this.axis.bytes(top, bottom) / this.tile.height;
     const many = (number, words) => `${number < 10 ? Number(number.toPrecision(2)) : short(number)} ${words}`;
-    return `${many(cycles, cycles === 1 ? "cycle" : "cycles")} \u00d7 ${size < 1024 ? many(size, size === 1 ? "byte" : "bytes") : bytes(size)}`;
+    return `${this.moments.length((to - from) / this.tile.width)} \u00d7 ${size < 1024 ? many(size, size === 1 ? "byte" : "bytes") : bytes(size)}`;
   }
 
   /** Zooms about a point: factors below 1 show less. */
   zoom(time, space, x = this.plot.x + this.plot.width / 2, y = this.plot.y + this.plot.height / 2) {
     const { from, to, top, bottom } = this.window;
-    const cycle = clamp(this.cycle(x), from, to), place = clamp(this.place(y), top, bottom);
+    const when = clamp(this.when(x), from, to), place = clamp(this.place(y), top, bottom);
     // At the limit it stands still.
     const run = this.axis.runs[this.axis.runAt(clamp((top + bottom) / 2, 0, this.bounds.bottom - 1))];
-    time = Math.max(time, Math.min(1, FEWEST_CYCLES / (to - from)));
+    time = Math.max(time, Math.min(1, FEWEST_MOMENTS / (to - from)));
     space = Math.max(space, Math.min(1, FEWEST_BYTES * run.scale / (bottom - top)));
     if (time === 1 && space === 1) return;
     this.move({
-      from: cycle - (cycle - from) * time, to: cycle + (to - cycle) * time,
+      from: when - (when - from) * time, to: when + (to - when) * time,
       top: place - (place - top) * space, bottom: place + (bottom - place) * space,
     });
   }
@@ -652,7 +657,7 @@ export class MemoryMap extends EventTarget {
   /** The window between two points of the picture. */
   between(drag, x, y) {
     const [left, right] = [drag.x, x].sort((a, b) => a - b), [top, bottom] = [drag.y, y].sort((a, b) => a - b);
-    return this.toWhole({ from: this.cycle(left), to: this.cycle(right), top: this.place(top), bottom: this.place(bottom) });
+    return this.toWhole({ from: this.when(left), to: this.when(right), top: this.place(top), bottom: this.place(bottom) });
   }
 
   listen() {

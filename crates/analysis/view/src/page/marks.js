@@ -3,7 +3,7 @@
 /** Pixels of a mark, across and along. */
 const HALF = 5, LONG = 9;
 
-/** A triangle whose tip is at the place; of what no cycle is known, one at the edge that has its address. */
+/** A triangle whose tip is at the place; of what no moment is known, one at the edge that has its address. */
 export function drawMarks(context, map) {
   const { plot, ink, axis, process, thread, marks } = map;
   context.fillStyle = ink.warn;
@@ -15,12 +15,13 @@ export function drawMarks(context, map) {
     if (thread !== null && mark.thread !== null && mark.thread !== thread) continue;
     const y = map.y(axis.place(start));
     context.beginPath();
-    if (mark.from === undefined) {
+    const when = map.moments.first(mark) ?? null;
+    if (when === null) {
       context.moveTo(plot.x + LONG, y);
       context.lineTo(plot.x, y - HALF);
       context.lineTo(plot.x, y + HALF);
     } else {
-      const x = map.x(mark.from);
+      const x = map.x(when);
       context.moveTo(x, y);
       context.lineTo(x - HALF, y - LONG);
       context.lineTo(x + HALF, y - LONG);

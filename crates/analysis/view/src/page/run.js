@@ -2,6 +2,7 @@
 
 import { hexadecimal } from "./axis.js";
 import { MemoryMap } from "./map.js";
+import { CYCLES, TIME } from "./moments.js";
 import { bytes, counted, grouped, short } from "./words.js";
 
 /** Frames that are read for a table without being asked. */
@@ -12,7 +13,7 @@ export const accesses = (count) => count.loads + count.stores + count.modifies;
 export class Run {
   /** The run of that number in a section of the page; `ask(path, signal)` asks the server for the answer as it is. */
   constructor(number, section, trace, ask) {
-    Object.assign(this, { number, section, trace, process: null, thread: null, what: "all", hidesTracer: true });
+    Object.assign(this, { number, section, trace, process: null, thread: null, axis: null, what: "all", hidesTracer: true });
     this.find = (name) => section.querySelector(`.${name}`);
     const of = (parameters) => (number > 0 ? `${parameters}&run=${number}` : String(parameters));
     this.map = new MemoryMap(this.find("map"), async (parameters, signal) => (await ask(`tile?${of(parameters)}`, signal)).arrayBuffer(),
@@ -52,11 +53,29 @@ export class Run {
     if (selection) map.select({ ...selection, top: map.axis.place(selection.low), bottom: map.axis.place(selection.high) });
   }
 
+  /** What the axis of time counts: what was chosen, or else time where there are several threads. */
+  get moments() {
+    const { process, axis, threads } = this;
+    return process.times && (axis ?? (threads.length > 1 ? TIME.name : CYCLES.name)) === TIME.name ? TIME : CYCLES;
+  }
+
+  /** Another axis of time, on which all of it is shown; the addresses stay. */
+  chooseAxis(axis) {
+    this.axis = axis;
+    const { top, bottom } = this.map.window;
+    this.show(null);
+    this.map.move({ ...this.map.bounds, top, bottom }, 0);
+  }
+
   show(window) {
-    const { process, thread, what, trace } = this;
+    const { process, thread, what, trace, moments } = this;
+    const missing = trace.missing.map((stretch) => {
+      const [from, to] = moments.stretch(stretch);
+      return { ...stretch, from, to };
+    });
     // The threads of a process have a clock each: a cycle of several has no time.
     const timed = this.threads.find((one) => one.thread === thread) ?? (this.threads.length === 1 ? this.threads[0] : null);
-    this.map.show({ process, thread, threads: this.threads.length, what, missing: trace.missing, times: timed?.times, hidesTracer: this.hidesTracer, window });
+    this.map.show({ process, thread, threads: this.threads.length, moments, what, missing, times: moments === CYCLES ? timed?.times : null, hidesTracer: this.hidesTracer, window });
     this.tell();
   }
 
@@ -76,7 +95,8 @@ export class Run {
     const lines = [];
     // The vCPUs of a machine have one.
     if (this.threads.length > 1 && this.thread === null && !trace.machine) {
-      lines.push("Each thread has its own clock: the cycles of different threads say nothing about what came first.");
+      lines.push(this.moments === CYCLES ? "Each thread has its own clock: the cycles of different threads say nothing about what came first."
+        : "Times are about right; calls that allocate or synchronise are in their order.");
     }
     const missing = trace.missing.filter((stretch) => stretch.process === process.process);
     if (missing.length > 0) {
@@ -99,7 +119,7 @@ export class Run {
     this.tell();
     const { facts } = map.tile;
     map.canvas.setAttribute("aria-label",
-      `Map of accesses${this.trace.runs > 1 ? ` of ${this.trace.name}` : ""}: ${counted(facts.sum, "access", "accesses")} in cycles ${grouped(map.window.from)} to ${grouped(map.window.to)}, `
+      `Map of accesses${this.trace.runs > 1 ? ` of ${this.trace.name}` : ""}: ${counted(facts.sum, "access", "accesses")} in ${map.moments.range(map.window.from, map.window.to)}, `
       + `${bytes(map.axis.bytes(map.window.top, map.window.bottom))} of accessed memory.`);
   }
 
@@ -129,8 +149,9 @@ export class Run {
     // All addresses are more than those of the axis where memory is hidden.
     if (part.top <= 0 && part.bottom >= map.bounds.bottom) for (const key of ["low", "high"]) parameters.delete(key);
     if (this.thread !== null) parameters.set("thread", this.thread);
+    if (map.moments !== CYCLES) parameters.set("axis", map.moments.name);
     const all = part.from <= map.bounds.from && part.to >= map.bounds.to && part.top <= 0 && part.bottom >= map.bounds.bottom;
-    const words = all ? "The whole run" : `${selection ? "Selected" : "Shown"}: cycles ${grouped(part.from)} to ${grouped(part.to)}, ${hexadecimal(part.low)} to ${hexadecimal(part.high)}`;
+    const words = all ? "The whole run" : `${selection ? "Selected" : "Shown"}: ${map.moments.range(part.from, part.to)}, ${hexadecimal(part.low)} to ${hexadecimal(part.high)}`;
     const soon = Boolean(selection) || (map.tile !== null && map.tile.facts.frames <= FEW_FRAMES);
     return { parameters, words, soon, isWhole: all && this.thread === null, whole: accesses(process) };
   }
@@ -142,13 +163,15 @@ export class Run {
     if (this.trace.processes.length > 1) words.push(`process=${this.process.process}`);
     if (this.thread !== null) words.push(`thread=${this.thread}`);
     const { from, to, top, bottom } = map.window, { bounds } = map;
-    if (from > bounds.from || to < bounds.to) words.push(`cycles=${Math.floor(from)}-${Math.ceil(to)}`);
+    const { name } = map.moments;
+    if (this.axis) words.push(`axis=${this.axis}`);
+    if (from > bounds.from || to < bounds.to) words.push(`${name}=${Math.floor(from)}-${Math.ceil(to)}`);
     if (top > 0 || bottom < bounds.bottom) {
       words.push(`addresses=${hexadecimal(map.axis.address(top))}-${hexadecimal(map.axis.addressAfter(bottom))}`);
     }
     const { selection } = map;
     if (selection) {
-      words.push(`selected-cycles=${selection.from}-${selection.to}`);
+      words.push(`selected-${name}=${selection.from}-${selection.to}`);
       words.push(`selected-addresses=${hexadecimal(selection.low)}-${hexadecimal(selection.high)}`);
     }
     return words.map((word) => prefix + word);
@@ -167,13 +190,18 @@ export class Run {
     };
     const number = (key) => (/^\d+$/.test(text(key)) ? Number(text(key)) : null);
     this.choose(number("process"), number("thread"), what);
+    this.axis = null;
+    // What was kept says what it counts.
+    const kept = [CYCLES, TIME].find(({ name }) => numbers(name) ?? numbers(`selected-${name}`));
+    this.axis = [CYCLES, TIME].find(({ name }) => name === text("axis"))?.name ?? (kept && kept !== this.moments ? kept.name : null);
     this.show(null);
     const { map } = this;
     const window = { ...map.bounds };
-    [window.from, window.to] = numbers("cycles") ?? [window.from, window.to];
+    const { name } = map.moments;
+    [window.from, window.to] = numbers(name) ?? [window.from, window.to];
     [window.top, window.bottom] = places("addresses") ?? [window.top, window.bottom];
-    const [cycles, selected] = [numbers("selected-cycles"), places("selected-addresses")];
-    map.select(cycles && selected ? { from: cycles[0], to: cycles[1], top: selected[0], bottom: selected[1] } : null);
+    const [moments, selected] = [numbers(`selected-${name}`), places("selected-addresses")];
+    map.select(moments && selected ? { from: moments[0], to: moments[1], top: selected[0], bottom: selected[1] } : null);
     map.move(window, 0);
   }
 }

@@ -30,6 +30,13 @@ export function seconds(nanoseconds, step) {
   return `${(nanoseconds / size).toFixed(Math.min(3, digits))}${THIN}${unit}`;
 }
 
+/** A length of time in nanoseconds, with three digits. */
+export function duration(nanoseconds) {
+  const units = [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]];
+  const [size, unit] = units.find(([size]) => nanoseconds >= size) ?? units[3];
+  return `${Number((nanoseconds / size).toPrecision(3))}${THIN}${unit}`;
+}
+
 /** Bytes, with a binary unit. */
 export function bytes(number) {
   const units = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
