@@ -195,7 +195,7 @@ impl TraceMap {
         Ok(json!({"found": named(&found)?, "writer": writer.as_ref().map(named).transpose()?}))
     }
 
-    /// Each access that begins in a part: where it is on the axis, its address, size and number of its kind. Of too many there are none.
+    /// Each access that begins in a part: where it is on the axis, its address, size, number of its kind and thread. Of too many there are none.
     pub(crate) fn singles(&self, request: &SinglesRequest) -> Result<Value, Error> {
         let SinglesRequest { part, what } = request;
         let mut singles = Vec::new();
@@ -212,7 +212,8 @@ impl TraceMap {
                     if singles.len() == MOST_SINGLE {
                         return Ok(json!({"accesses": [], "too_many": true}));
                     }
-                    singles.push(json!([at, format!("{:#x}", access.addr.0), access.size, kind]));
+                    let addr = format!("{:#x}", access.addr.0);
+                    singles.push(json!([at, addr, access.size, kind, frame.thread.0]));
                 }
             }
         }

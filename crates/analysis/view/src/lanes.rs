@@ -87,6 +87,7 @@ impl TraceMap {
                 height: 1,
                 what: request.what,
                 hides_tracer: false,
+                by_thread: false,
             };
             let tile = self.tile_with(&tile, decoded)?;
             estimated += tile.estimated;

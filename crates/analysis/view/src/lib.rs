@@ -9,6 +9,7 @@
 mod accesses;
 mod axis;
 mod blocks;
+mod by_thread;
 mod clock;
 mod compare;
 mod connections;

@@ -370,10 +370,15 @@ impl<'a> Parameters<'a> {
             Some("hidden") => true,
             Some(_) => return Err(Refusal::wrong("tracer: shown or hidden")),
         };
+        let by_thread = match self.take("colors") {
+            None | Some("counts") => false,
+            Some("threads") => true,
+            Some(_) => return Err(Refusal::wrong("colors: counts or threads")),
+        };
         self.finish()?;
         // Both are at most 4,096.
         let (width, height) = (width as u32, height as u32);
-        Ok(TileRequest { part, width, height, what, hides_tracer })
+        Ok(TileRequest { part, width, height, what, hides_tracer, by_thread })
     }
 }
 

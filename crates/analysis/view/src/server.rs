@@ -14,6 +14,7 @@ use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
+use crate::by_thread::CellThreads;
 use crate::compare::compare;
 use crate::connections::{Answering, Connections};
 use crate::error::{Error, Refusal};
@@ -196,14 +197,23 @@ impl Shared {
             "lifetimes" => Ok(json(map.lifetimes(&parameters.lifetimes(map)?).to_string())),
             "blocks" => Ok(json(map.blocks(&parameters.blocks(map)?).to_string())),
             "tile" => {
-                let tile = map.tile(&parameters.tile(map)?)?;
-                let head = tile.json().to_string();
+                let request = parameters.tile(map)?;
+                let (tile, by_thread) = match request.by_thread {
+                    true => map.tile_by_thread(&request).map(|(tile, threads)| (tile, Some(threads)))?,
+                    false => (map.tile(&request)?, None),
+                };
+                let mut head = tile.json();
+                if let Some(CellThreads { threads, .. }) = &by_thread {
+                    head["threads"] = threads.iter().map(|thread| thread.0).collect();
+                }
+                let head = head.to_string();
                 let mut body = Vec::with_capacity(head.len() + 8 + tile.grid.counts.len() * 4);
                 // The counts begin at a multiple of their size.
                 let head = format!("{head:<width$}", width = head.len().next_multiple_of(4));
                 body.extend((head.len() as u32).to_le_bytes());
                 body.extend(head.as_bytes());
                 body.extend(tile.grid.counts.iter().flat_map(|count| count.to_le_bytes()));
+                body.extend(by_thread.into_iter().flat_map(|threads| threads.cells));
                 Ok(Answer { content_type: "application/octet-stream", body })
             }
             _ => Err(Refusal::new(404, "there is nothing of that name")),

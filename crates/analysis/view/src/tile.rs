@@ -62,6 +62,8 @@ pub(crate) struct TileRequest {
     pub(crate) what: CountedKinds,
     /// Whether memtap's own memory has no place in it.
     pub(crate) hides_tracer: bool,
+    /// Whether it is told whose accesses each cell has most of.
+    pub(crate) by_thread: bool,
 }
 
 /// A tile.

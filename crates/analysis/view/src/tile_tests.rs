@@ -53,6 +53,7 @@ fn whole(map: &TraceMap) -> TileRequest {
         height: 50,
         what: CountedKinds::All,
         hides_tracer: false,
+        by_thread: false,
     }
 }
 

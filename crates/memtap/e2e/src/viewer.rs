@@ -34,6 +34,8 @@ pub struct TileAnswer {
     pub facts: Value,
     /// Its counts, row by row.
     pub counts: Vec<u32>,
+    /// The number of the thread that has most of each cell, where that was asked for.
+    pub threads: Vec<u8>,
 }
 
 impl HttpAnswer {
@@ -121,9 +123,11 @@ impl Viewer {
         assert_eq!(answer.status, 200, "{parameters}: {}", answer.text());
         let word = |at: usize| u32::from_le_bytes(answer.body[at..at + 4].try_into().expect("four bytes"));
         let head = word(0) as usize;
-        let facts = serde_json::from_slice(&answer.body[4..4 + head]).expect("JSON");
-        let counts = (4 + head..answer.body.len()).step_by(4).map(word).collect();
-        TileAnswer { facts, counts }
+        let facts: Value = serde_json::from_slice(&answer.body[4..4 + head]).expect("JSON");
+        let cells = (answer.body.len() - 4 - head) / if facts["threads"].is_array() { 5 } else { 4 };
+        let end = 4 + head + 4 * cells;
+        let counts = (4 + head..end).step_by(4).map(word).collect();
+        TileAnswer { facts, counts, threads: answer.body[end..].to_vec() }
     }
 
     /// Ends it as Ctrl-C does.

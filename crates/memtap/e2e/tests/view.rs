@@ -207,7 +207,8 @@ fn single_accesses_are_listed_where_they_are_few() {
         let rows = events.iter().filter_map(|event| {
             let kind = kinds.iter().position(|kind| event["type"] == *kind)?;
             let cycle = event["cycle"].as_u64()?;
-            wanted(cycle).then(|| json!([cycle, event["addr"], event["size"], kind]).to_string())
+            wanted(cycle)
+                .then(|| json!([cycle, event["addr"], event["size"], kind, event["thread"]]).to_string())
         });
         let mut rows: Vec<String> = rows.collect();
         rows.sort();
@@ -561,7 +562,7 @@ fn whatever_is_asked_is_answered() {
         ["trace", "state", "tile", "table", "place", "access", "flame", "source", "blocks", "app.js", "x"];
     let keys = [
         "process", "thread", "from", "to", "low", "high", "width", "height", "what", "by", "asker", "name",
-        "file", "way", "at", "axis", "of", "entry", "least", "none",
+        "file", "way", "at", "axis", "colors", "of", "entry", "least", "none",
     ];
     let values = [
         "0",

@@ -166,3 +166,38 @@ fn the_page_shows_several_threads_in_time_and_keeps_what_was_chosen() {
     );
     page.quiet();
 }
+
+#[test]
+fn colours_of_threads_are_of_those_with_most_of_a_cell() {
+    let trace = trace();
+    let viewer = Viewer::of(&trace.path);
+    for axis in ["axis=time", "axis=cycles"] {
+        let tile = |options: &str| viewer.tile(&format!("{axis}&width=40&height=30{options}"));
+        let plain = tile("");
+        let colored = tile("&colors=threads");
+        assert_eq!((&colored.counts, plain.threads.len()), (&plain.counts, 0));
+        let threads = colored.facts["threads"].as_array().expect("an array").clone();
+        assert_eq!(threads.len(), 4);
+        let of_threads: Vec<Vec<u32>> =
+            threads.iter().map(|thread| tile(&format!("&thread={thread}")).counts).collect();
+        for (cell, number) in colored.threads.iter().enumerate() {
+            let counts: Vec<u32> = of_threads.iter().map(|counts| counts[cell]).collect();
+            assert_eq!(counts.iter().sum::<u32>(), plain.counts[cell], "{axis} {cell}");
+            let most =
+                counts.iter().position(|count| *count > 0 && counts.iter().all(|other| other <= count));
+            assert_eq!(*number, most.map_or(u8::MAX, |most| most as u8), "{axis} {cell}: {counts:?}");
+        }
+    }
+    assert_eq!(viewer.get("tile?colors=red").status, 400);
+    let mut page = ViewPage::at(viewer, trace);
+    page.choose("#run .coloring", "threads");
+    page.settle();
+    page.browser.wait("memtapView.map.tile?.threads");
+    let legend = page.browser.text("#run .legend");
+    assert!((0..4).all(|thread| legend.contains(&format!("thread {thread}"))), "{legend}");
+    page.browser.wait("location.hash.includes('colors=threads')");
+    page.browser.reload();
+    page.settle();
+    assert_eq!(page.browser.value("memtapView.map.tile.threads !== null"), true);
+    page.quiet();
+}

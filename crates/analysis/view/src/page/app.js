@@ -29,7 +29,7 @@ const askedOfRun = (path, signal) => asked(active.number > 0 ? `${path}&run=${ac
 
 const runs = [];
 let active;
-const chosen = { what: "all", by: "variable", compareBy: "variable", scale: "log", tracer: "hidden" };
+const chosen = { what: "all", by: "variable", compareBy: "variable", scale: "log", colors: "counts", tracer: "hidden" };
 const pane = new TablePane(element("pane"), asked);
 const findings = new FindingsPane(element("findings"), asked);
 const flame = new FlamePane(element("flame"), asked);
@@ -64,6 +64,7 @@ function remember() {
   if (chosen.by !== "variable") words.push(`by=${chosen.by}`);
   if (chosen.compareBy !== "variable") words.push(`compare-by=${chosen.compareBy}`);
   if (chosen.scale !== "log") words.push(`scale=${chosen.scale}`);
+  if (chosen.colors !== "counts") words.push(`colors=${chosen.colors}`);
   if (chosen.tracer !== "hidden") words.push(`tracer=${chosen.tracer}`);
   if (active.number > 0) words.push("active=after");
   const open = Object.keys(folded).filter((name) => folded[name].element.open);
@@ -87,6 +88,7 @@ function restore() {
   element("by").value = chosen.by = known(element("by"), "by");
   element("compare-by").value = chosen.compareBy = known(element("compare-by"), "compare-by");
   scaleBy(given.get("scale") === "linear" ? "linear" : "log");
+  colorBy(given.get("colors") === "threads" ? "threads" : "counts");
   showTracer(given.get("tracer") === "shown");
   const open = (given.get("open") ?? "").split(",");
   for (const name of Object.keys(folded)) folded[name].element.open = open.includes(name);
@@ -186,6 +188,15 @@ function scaleBy(scale) {
   }
 }
 
+/** The colours of all maps are those of counts, or of threads. */
+function colorBy(colors) {
+  chosen.colors = colors;
+  for (const run of runs) {
+    run.map.colorBy(colors === "threads");
+    run.find("coloring").value = colors;
+  }
+}
+
 /** All maps show memtap's own memory, or none does. */
 function showTracer(shows) {
   chosen.tracer = shows ? "shown" : "hidden";
@@ -216,6 +227,10 @@ function add(run) {
   map.canvas.addEventListener("pointerdown", touched, { capture: true });
   map.canvas.addEventListener("focus", touched);
   run.find("chosen").addEventListener("change", touched);
+  run.find("coloring").addEventListener("change", ({ target }) => {
+    colorBy(target.value);
+    rememberSoon();
+  });
   run.find("scaling").addEventListener("change", ({ target }) => {
     scaleBy(target.value);
     rememberSoon();

@@ -34,6 +34,28 @@ export function ramp(dark) {
   return colors;
 }
 
+/** Hues of threads, in degrees: those with most accesses have one each, all others are grey. */
+const HUES = [255, 35, 145, 320, 80, 195, 290];
+
+/** The colours of each thread from few to many, and of all others. */
+export function ramps(dark) {
+  return [...HUES, null].map((hue) => {
+    const colors = new Uint32Array(STEPS);
+    const bytes = new Uint8ClampedArray(colors.buffer);
+    for (let step = 0; step < STEPS; step++) {
+      const part = step / (STEPS - 1);
+      const lightness = dark ? 0.56 + 0.32 * part : 0.64 - 0.26 * part;
+      bytes.set([...rgb(lightness, hue === null ? 0 : 0.13, hue ?? 0), 255], 4 * step);
+    }
+    return colors;
+  });
+}
+
+/** A colour of an image as style sheets have it. */
+export function style(color) {
+  return `rgb(${color & 255} ${color >> 8 & 255} ${color >> 16 & 255})`;
+}
+
 /** Which step a count has, where `most` is the largest: by its logarithm, or in proportion to it. */
 export function step(count, most, isLinear) {
   if (most <= 1) return STEPS - 1;

@@ -1,6 +1,6 @@
 // Lanes of threads: what each does over the time that is selected. What a row means is told by where it is, not by its colour.
 
-import { step } from "./colors.js";
+import { step, style } from "./colors.js";
 import { Counting } from "./counting.js";
 import { CYCLES, momentsOf } from "./moments.js";
 import { RowTable } from "./rows.js";
@@ -102,8 +102,7 @@ export class LanesPane extends Counting {
     const scale = WIDTH / row.columns.length;
     row.columns.forEach((count, column) => {
       if (count === 0) return;
-      const color = this.colors[step(count, this.most, this.isLinear)];
-      context.fillStyle = `rgb(${color & 255} ${color >> 8 & 255} ${color >> 16 & 255})`;
+      context.fillStyle = style(this.colors[step(count, this.most, this.isLinear)]);
       context.fillRect(column * scale, top, Math.ceil(scale), height);
     });
     context.fillStyle = ink.text;

@@ -2,7 +2,7 @@
 // windows; what the windows are for is left to app.js.
 
 import { AddressAxis, Clock, hexadecimal, ticks } from "./axis.js";
-import { ramp, rounded, step } from "./colors.js";
+import { ramp, ramps, rounded, step, style } from "./colors.js";
 import { drawLabels, groupsOf, widthOf } from "./labels.js";
 import { drawMarks } from "./marks.js";
 import { CYCLES } from "./moments.js";
@@ -25,6 +25,8 @@ const MARK_PIXELS = 3;
 /** So few accesses are drawn one by one: as long as their bytes, in the colour of their kind. */
 const FEW_ACCESSES = 2000;
 const KINDS = ["load", "store", "modify"];
+/** The colour of a single access in the colours of its thread. */
+const SINGLE_STEP = 160;
 /** Blocks of fewer pixels are not outlined. */
 const FEWEST_PIXELS = 5;
 /** Cycles, or nanoseconds. */
@@ -38,7 +40,9 @@ class Tile {
   constructor(buffer, window, width, height) {
     const head = new DataView(buffer).getUint32(0, true);
     this.facts = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, head)));
-    this.counts = new Uint32Array(buffer, 4 + head);
+    this.counts = new Uint32Array(buffer, 4 + head, width * height);
+    // Numbers of the threads that have most of a cell, where they were asked for.
+    this.threads = this.facts.threads ? new Uint8Array(buffer, 4 + head + 4 * width * height) : null;
     Object.assign(this, { window, width, height, image: null, marks: this.counts, reach: 0 });
   }
 
@@ -76,16 +80,22 @@ class Tile {
     const cell = row * this.width + column;
     const owner = this.reach > 0 ? this.owners[cell] : cell;
     const shown = owner < 0 ? cell : owner;
-    return { column: shown % this.width, row: Math.floor(shown / this.width), count: this.counts[shown] };
+    return { column: shown % this.width, row: Math.floor(shown / this.width), count: this.counts[shown], cell: shown };
+  }
+
+  /** The number of the thread that has most of a cell, which has accesses. */
+  threadOf(cell) {
+    return this.threads[cell];
   }
 
   /** A cell itself. */
   exactCellAt(column, row) {
-    return { column, row, count: this.counts[row * this.width + column] };
+    const cell = row * this.width + column;
+    return { column, row, count: this.counts[cell], cell };
   }
 
   /** Its picture, with the last of the colours for so many accesses. */
-  paint(colors, most, isLinear) {
+  paint({ colors, threadColors, isLinear }, most) {
     const canvas = document.createElement("canvas");
     canvas.width = this.width;
     canvas.height = this.height;
@@ -95,9 +105,9 @@ class Tile {
     for (let at = 0; at < pixels.length; at++) {
       const count = this.marks[at];
       if (count === 0) continue;
-      let color = known.get(count);
-      if (color === undefined) known.set(count, color = colors[step(count, most, isLinear)]);
-      pixels[at] = color;
+      let place = known.get(count);
+      if (place === undefined) known.set(count, place = step(count, most, isLinear));
+      pixels[at] = (this.threads ? threadColors[this.threadOf(this.reach > 0 ? this.owners[at] : at)] : colors)[place];
     }
     canvas.getContext("2d", IN_MEMORY).putImageData(image, 0, 0);
     this.image = canvas;
@@ -108,7 +118,7 @@ export class MemoryMap extends EventTarget {
   /** On a canvas; `fetchTile(parameters, signal)` gives a tile's bytes, `fetchBlocks` what blocks of the heap there are, `fetchSingles` accesses. */
   constructor(canvas, fetchTile, fetchBlocks, fetchSingles) {
     super();
-    Object.assign(this, { canvas, fetchTile, fetchBlocks, fetchSingles, moments: CYCLES, singles: null, singling: false, blocks: [], tile: null, whole: null, asking: null, scale: null, isLinear: false, selection: null, marked: null, access: null, marks: [], pending: 0, changes: 0, drawn: false });
+    Object.assign(this, { canvas, fetchTile, fetchBlocks, fetchSingles, moments: CYCLES, singles: null, singling: false, blocks: [], tile: null, whole: null, asking: null, scale: null, isLinear: false, byThread: false, selection: null, marked: null, access: null, marks: [], pending: 0, changes: 0, drawn: false });
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.scheme.addEventListener("change", () => this.recolor());
     new ResizeObserver(() => this.resized()).observe(canvas);
@@ -144,6 +154,7 @@ export class MemoryMap extends EventTarget {
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(`--${name}`).trim();
     this.colors = ramp(this.scheme.matches);
+    this.threadColors = ramps(this.scheme.matches);
     this.ink = Object.fromEntries(["text", "faint", "line", "plot", "accent", "warn", ...KINDS].map((name) => [name, color(name)]));
   }
 
@@ -154,7 +165,7 @@ export class MemoryMap extends EventTarget {
   }
 
   repaint() {
-    for (const tile of [this.tile, this.whole]) tile?.paint(this.colors, this.most, this.isLinear);
+    for (const tile of [this.tile, this.whole]) tile?.paint(this, this.most);
     this.redraw();
   }
 
@@ -165,6 +176,19 @@ export class MemoryMap extends EventTarget {
     if (!this.tile) return;
     this.repaint();
     this.dispatchEvent(new Event("painted"));
+  }
+
+  /** Colours say which thread has most accesses, or do not. */
+  colorBy(byThread) {
+    if (this.byThread === byThread) return;
+    this.byThread = byThread;
+    this.tile = this.whole = this.singles = null;
+    if (this.process) this.changed(0);
+  }
+
+  /** The colour of a thread's number, for a legend. */
+  threadColor(number) {
+    return style(this.threadColors[Math.min(number, this.threadColors.length - 1)][SINGLE_STEP]);
   }
 
   /** How many accesses have the last of the colours. */
@@ -261,12 +285,13 @@ export class MemoryMap extends EventTarget {
     if (this.thread !== null) parameters.set("thread", this.thread);
     if (this.hidesTracer) parameters.set("tracer", "hidden");
     if (this.moments !== CYCLES) parameters.set("axis", this.moments.name);
+    if (this.byThread) parameters.set("colors", "threads");
     try {
       const tile = new Tile(await this.fetchTile(parameters, asking.signal), exact, width, height);
       if (asking !== this.asking) return;
       this.tile = tile;
       tile.widen(this.reach(tile));
-      tile.paint(this.colors, this.most, this.isLinear);
+      tile.paint(this, this.most);
       // The window may be another one by now, whose tile is asked for soon.
       this.outdated = changes !== this.changes;
       const { bounds } = this;
@@ -288,14 +313,14 @@ export class MemoryMap extends EventTarget {
 
   /** Asks for the accesses of a tile, one by one. */
   async single(parameters, tile, signal) {
-    for (const key of ["width", "height", "tracer"]) parameters.delete(key);
+    for (const key of ["width", "height", "tracer", "colors"]) parameters.delete(key);
     try {
       const { accesses } = await this.fetchSingles(parameters, signal);
       if (tile !== this.tile) return;
       const { axis } = this;
-      this.singles = accesses.filter(([, start]) => axis.has(BigInt(start))).map(([when, start, size, kind]) => {
+      this.singles = accesses.filter(([, start]) => axis.has(BigInt(start))).map(([when, start, size, kind, thread]) => {
         const low = BigInt(start);
-        return { when, kind, top: axis.place(low), bottom: axis.place(low + BigInt(size)) };
+        return { when, kind, thread, top: axis.place(low), bottom: axis.place(low + BigInt(size)) };
       });
     } catch (error) {
       if (error.name !== "AbortError") this.dispatchEvent(new CustomEvent("failed", { detail: error }));
@@ -315,8 +340,10 @@ export class MemoryMap extends EventTarget {
   }
 
   drawSingles(context) {
+    const numbers = this.tile.facts.threads;
+    const number = (thread) => (numbers.includes(thread) ? numbers.indexOf(thread) : this.threadColors.length - 1);
     for (const single of this.singles) {
-      context.fillStyle = this.ink[KINDS[single.kind]];
+      context.fillStyle = numbers ? this.threadColor(number(single.thread)) : this.ink[KINDS[single.kind]];
       context.fillRect(...this.rectangle(single));
     }
   }
@@ -333,7 +360,7 @@ export class MemoryMap extends EventTarget {
   async outline(parameters, { from, to, top, bottom }, signal) {
     const largest = Math.max(...[...this.shownRuns()].map((run) => run.scale));
     parameters.set("least", Math.max(1, Math.ceil(FEWEST_PIXELS * (bottom - top) / this.plot.height / largest)));
-    for (const key of ["width", "height", "what", "tracer"]) parameters.delete(key);
+    for (const key of ["width", "height", "what", "tracer", "colors"]) parameters.delete(key);
     try {
       const { blocks } = await this.fetchBlocks(parameters, signal);
       const end = this.bounds.to;
@@ -603,6 +630,7 @@ export class MemoryMap extends EventTarget {
     }
     const cell = this.cellAt(x, y);
     if (cell) words.push(counted(cell.count, "access", "accesses"));
+    if (cell?.thread) words.push(`${cell.count > 1 ? "most " : ""}by ${cell.thread}`);
     return words.join(" \u00b7 ");
   }
 
@@ -616,12 +644,15 @@ export class MemoryMap extends EventTarget {
     const [when, place] = single ? [single.when, single.top] : [this.when(x), this.place(y)];
     const at = [Math.floor((when - from) / (to - from) * tile.width), Math.floor((place - top) / (bottom - top) * tile.height)];
     if (at[0] < 0 || at[1] < 0 || at[0] >= tile.width || at[1] >= tile.height) return null;
-    const { column, row, count } = this.singles ? tile.exactCellAt(...at) : tile.cellAt(...at);
+    const { column, row, count, cell } = this.singles ? tile.exactCellAt(...at) : tile.cellAt(...at);
     // As the server divides a window: the first of each part.
     const first = (range, parts, part) => Number((BigInt(range) * BigInt(part) + BigInt(parts) - 1n) / BigInt(parts));
     const moments = [column, column + 1].map((part) => from + first(to - from, tile.width, part));
     const places = [row, row + 1].map((part) => top + first(bottom - top, tile.height, part));
-    return { count, from: moments[0], to: moments[1], low: this.axis.addressFrom(places[0]), high: this.axis.addressAfter(places[1]) };
+    const { threads } = tile.facts;
+    const number = threads && count > 0 ? tile.threadOf(cell) : null;
+    const thread = number === null ? null : number < threads.length ? `thread ${threads[number]}` : "other threads";
+    return { count, thread, from: moments[0], to: moments[1], low: this.axis.addressFrom(places[0]), high: this.axis.addressAfter(places[1]) };
   }
 
   /** What a cell stands for, in words. */

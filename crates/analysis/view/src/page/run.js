@@ -126,9 +126,18 @@ export class Run {
   /** The colours and what they stand for. */
   legend() {
     const { map } = this;
-    const isSingle = Boolean(map.singles);
-    this.find("by-kind").hidden = !isSingle;
-    for (const part of ["ramp", "scaling"]) this.find(part).hidden = isSingle;
+    const isSingle = Boolean(map.singles), { threads } = map.tile.facts;
+    this.find("by-kind").hidden = !isSingle || Boolean(threads);
+    this.find("ramp").hidden = isSingle || Boolean(threads);
+    this.find("scaling").hidden = isSingle;
+    this.find("coloring").hidden = this.threads.length < 2;
+    const named = (threads ?? []).map((thread) => `thread ${thread}`);
+    if (threads && this.threads.length > threads.length) named.push("others");
+    this.find("by-thread").replaceChildren(...named.flatMap((name, number) => {
+      const chip = document.createElement("i");
+      chip.style.background = map.threadColor(name === "others" ? Infinity : number);
+      return [chip, ` ${name} `];
+    }));
     const canvas = this.find("ramp");
     canvas.width = map.colors.length;
     canvas.height = 1;
