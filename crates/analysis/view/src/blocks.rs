@@ -3,14 +3,15 @@
 //! They are known from the calls that allocated and released them, which are events
 //! of their own, so no access is read. Naming the blocks is left to the tables.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
 
 use analysis::Session;
 use memref::{Allocation, AllocationKind, Event, ProcessId, RegionKind, ThreadId, VirtAddr};
 use report::heatmap::MapRegion;
 use serde_json::{Value, json};
-use trace_format::{Batch, Filter, KindSet};
+use trace_format::{Batch, EventCursor, Filter, KindSet};
 
 use crate::clock::TimeAxis;
 use crate::frames::PAGE_SHIFT;
@@ -56,27 +57,61 @@ struct Called {
     event: Allocation,
 }
 
-/// All blocks of a trace.
-pub(crate) fn blocks(session: &Session) -> Result<Vec<MapBlock>, trace_format::Error> {
-    let mut calls = Vec::new();
-    for record in session.trace().threads() {
-        let filter = Filter { kinds: KindSet::ALLOCATIONS, ..Filter::default() };
-        let mut cursor = session.trace().shard(record.thread).events(&filter);
-        while let Some(batch) = cursor.next_batch()? {
+/// The calls of a thread that are still to come.
+struct ThreadCalls {
+    process: ProcessId,
+    thread: ThreadId,
+    cursor: EventCursor,
+}
+
+impl ThreadCalls {
+    fn next(&mut self) -> Result<Option<Called>, trace_format::Error> {
+        while let Some(batch) = self.cursor.next_batch()? {
             if let Batch::Event(Event::Allocation(event)) = batch {
-                calls.push(Called { process: record.process, thread: record.thread, event });
+                return Ok(Some(Called { process: self.process, thread: self.thread, event }));
             }
         }
+        Ok(None)
     }
-    calls.sort_by_key(|call| call.event.order);
-    Ok(lived(&calls))
+}
+
+/// All blocks of a trace.
+pub(crate) fn blocks(session: &Session) -> Result<Vec<MapBlock>, trace_format::Error> {
+    let filter = Filter { kinds: KindSet::ALLOCATIONS, ..Filter::default() };
+    let (mut threads, mut next) = (Vec::new(), BinaryHeap::new());
+    for record in session.trace().threads() {
+        let cursor = session.trace().shard(record.thread).events(&filter);
+        let mut calls = ThreadCalls { process: record.process, thread: record.thread, cursor };
+        if let Some(called) = calls.next()? {
+            next.push(Reverse((called.event.order, threads.len())));
+            threads.push((calls, called));
+        }
+    }
+    let mut lives = Lives::default();
+    // Of all threads the call that came first. There may be more calls than memory for them.
+    while let Some(Reverse((_, place))) = next.pop() {
+        let (calls, called) = &mut threads[place];
+        lives.tell(called);
+        if let Some(following) = calls.next()? {
+            next.push(Reverse((following.event.order, place)));
+            *called = following;
+        }
+    }
+    Ok(lives.all)
 }
 
 /// What became of each call's block.
-fn lived(calls: &[Called]) -> Vec<MapBlock> {
-    let mut all: Vec<MapBlock> = Vec::new();
-    let mut live: HashMap<(ProcessId, VirtAddr), usize> = HashMap::new();
-    for Called { process, thread, event } in calls {
+#[derive(Default)]
+struct Lives {
+    all: Vec<MapBlock>,
+    /// Places of those that live.
+    live: HashMap<(ProcessId, VirtAddr), usize>,
+}
+
+impl Lives {
+    /// The next call of all threads.
+    fn tell(&mut self, Called { process, thread, event }: &Called) {
+        let Self { all, live } = self;
         let gone = match event.kind {
             AllocationKind::Free => event.addr,
             AllocationKind::Realloc => event.old_addr,
@@ -101,7 +136,6 @@ fn lived(calls: &[Called]) -> Vec<MapBlock> {
             });
         }
     }
-    all
 }
 
 /// Regions of blocks that lie in none: the C library maps large ones itself, and unmaps them at once when they are released.
@@ -220,7 +254,10 @@ mod tests {
             call(0, 50, Mmap, 0x1000, 4096, 0),
             call(0, 60, Free, 0x999, 0, 0),
         ];
-        let lived: Vec<String> = lived(&calls)
+        let mut lives = Lives::default();
+        calls.iter().for_each(|call| lives.tell(call));
+        let lived: Vec<String> = lives
+            .all
             .iter()
             .map(|block| {
                 let released = block.released.map(|(thread, cycle)| (thread.0, cycle));
