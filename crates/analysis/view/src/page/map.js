@@ -118,7 +118,7 @@ export class MemoryMap extends EventTarget {
   /** On a canvas; `fetchTile(parameters, signal)` gives a tile's bytes, `fetchBlocks` what blocks of the heap there are, `fetchSingles` accesses. */
   constructor(canvas, fetchTile, fetchBlocks, fetchSingles) {
     super();
-    Object.assign(this, { canvas, fetchTile, fetchBlocks, fetchSingles, moments: CYCLES, singles: null, singling: false, blocks: [], tile: null, whole: null, asking: null, scale: null, isLinear: false, byThread: false, selection: null, marked: null, access: null, marks: [], pending: 0, changes: 0, drawn: false });
+    Object.assign(this, { canvas, fetchTile, fetchBlocks, fetchSingles, moments: CYCLES, singles: null, singling: false, blocks: [], tile: null, whole: null, asking: null, scale: null, isLinear: false, byThread: false, selection: null, marked: null, access: null, pointer: null, marks: [], pending: 0, changes: 0, drawn: false });
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.scheme.addEventListener("change", () => this.recolor());
     new ResizeObserver(() => this.resized()).observe(canvas);
@@ -458,6 +458,8 @@ export class MemoryMap extends EventTarget {
     context.strokeStyle = ink.line;
     context.lineWidth = 1;
     context.strokeRect(plot.x - 0.5, plot.y - 0.5, plot.width + 1, plot.height + 1);
+    // The mouse may rest where something else is drawn now.
+    if (this.pointer) this.tellPointed();
   }
 
   drawMissing(context) {
@@ -634,6 +636,11 @@ export class MemoryMap extends EventTarget {
     return words.join(" \u00b7 ");
   }
 
+  /** Tells what is under the mouse. */
+  tellPointed() {
+    this.dispatchEvent(new CustomEvent("pointed", { detail: this.pointer ? this.wordsAt(...this.pointer) : "" }));
+  }
+
   /** The cell whose mark is drawn at a point of the picture: its count, its time, and the addresses whose accesses it counts. */
   cellAt(x, y) {
     const { plot, tile } = this;
@@ -727,7 +734,12 @@ export class MemoryMap extends EventTarget {
           this.redraw();
         }
       }
-      this.dispatchEvent(new CustomEvent("pointed", { detail: this.wordsAt(x, y) }));
+      this.pointer = [x, y];
+      this.tellPointed();
+    });
+    canvas.addEventListener("pointerleave", () => {
+      this.pointer = null;
+      this.tellPointed();
     });
     const end = (event) => {
       const { drag } = this;
