@@ -24,15 +24,26 @@ fn until(browser: &mut Browser, expression: &str, start: Instant) -> Result<f64,
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// From the start of the command until the map is drawn, and until the table of the whole run is there.
-fn opened(trace: &OsString) -> Result<(Viewer, Browser, [f64; 3]), Box<dyn Error>> {
+/// A page, and how many seconds it took from the start of the command.
+struct Opened<const N: usize> {
+    viewer: Viewer,
+    browser: Browser,
+    /// Until the server listened.
+    listening: f64,
+    /// Until each expression was true.
+    seconds: [f64; N],
+}
+
+fn opened<const N: usize>(trace: &OsString, expressions: [&str; N]) -> Result<Opened<N>, Box<dyn Error>> {
     let start = Instant::now();
     let viewer = Viewer::with([trace]);
     let listening = start.elapsed().as_secs_f64();
     let mut browser = Browser::visit(&viewer.url);
-    let drawn = until(&mut browser, "globalThis.memtapView?.map.settled", start)?;
-    let counted = until(&mut browser, "memtapView.pane.settled", start)?;
-    Ok((viewer, browser, [listening, drawn, counted]))
+    let mut seconds = [0.0; N];
+    for (seconds, expression) in seconds.iter_mut().zip(expressions) {
+        *seconds = until(&mut browser, expression, start)?;
+    }
+    Ok(Opened { viewer, browser, listening, seconds })
 }
 
 /// Milliseconds until windows are drawn, sorted. Each is a part of the run of the given shares of its length.
@@ -59,7 +70,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let trace = arguments.next().ok_or("no trace")?;
     let count = arguments.next().and_then(|text| text.to_str()?.parse().ok()).unwrap_or(40);
 
-    let (viewer, mut browser, [listening, drawn, counted]) = opened(&trace)?;
+    let Opened { viewer, mut browser, listening, seconds: [drawn, counted] } =
+        opened(&trace, ["globalThis.memtapView?.map.settled", "memtapView.pane.settled"])?;
     println!("| indexed: the page is there | {listening:.2} s |");
     println!("| indexed: the first picture, drawn | {drawn:.2} s |");
     println!("| the table of the whole run | {counted:.1} s |");
@@ -88,9 +100,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let index = PathBuf::from(&trace).with_added_extension("mtx");
     std::fs::remove_file(&index)?;
-    let (viewer, _browser, [listening, drawn, _]) = opened(&trace)?;
+    let Opened { viewer, browser: _browser, listening, seconds: [first, drawn] } = opened(
+        &trace,
+        ["globalThis.memtapView?.map.tile?.counts.some((count) => count > 0)", "memtapView.map.settled"],
+    )?;
     println!("| without an index: the page is there, and says how far it is | {listening:.2} s |");
-    println!("| without an index: the picture | {drawn:.1} s |");
+    println!("| without an index: the first picture, of what is read until then | {first:.2} s |");
+    println!("| without an index: the whole picture | {drawn:.1} s |");
     println!("| memory of the server, at most | {} MB |", viewer.peak_bytes() >> 20);
     Ok(())
 }
