@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::stack::StackCount;
-use crate::{AccessRow, Count, Owner};
+use crate::{Count, CountedRows, Owner};
 
 /// What one name stands for in both runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,23 +28,43 @@ impl ComparedRow {
     pub fn growth(&self) -> i128 {
         i128::from(self.after.accesses()) - i128::from(self.before.accesses())
     }
+
+    /// What rows have together.
+    pub fn total<'a>(rows: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut total = Self { name: "total".to_owned(), ..Self::default() };
+        for row in rows {
+            total.before += row.before;
+            total.after += row.after;
+        }
+        total
+    }
 }
 
-/// Aligns two tables of the same kind, what changed most first.
-pub fn compared(before: Vec<AccessRow>, after: Vec<AccessRow>) -> Vec<ComparedRow> {
+/// Two tables of the same kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Their rows, what changed most first.
+    pub rows: Vec<ComparedRow>,
+    /// Both runs' accesses. An access that several rows have counts once.
+    pub total: ComparedRow,
+}
+
+/// Aligns two tables of the same kind.
+pub fn compared(before: CountedRows, after: CountedRows) -> Comparison {
     let mut runs = Aligned::default();
-    for (rows, is_after) in [(before, false), (after, true)] {
+    let total = ComparedRow { before: before.total, after: after.total, ..ComparedRow::total([]) };
+    for (rows, is_after) in [(before.rows, false), (after.rows, true)] {
         for row in rows {
             let name = without_offset(row.family.as_deref().unwrap_or(&row.name));
             let module = if row.owner == Owner::Program { String::new() } else { row.module.clone() };
             runs.add([name, module], row.module, row.count, is_after);
         }
     }
-    runs.sorted()
+    Comparison { rows: runs.sorted(), total }
 }
 
 /// The same for stacks; a name is the functions, the outermost first.
-pub fn compared_stacks(before: &[StackCount], after: &[StackCount]) -> Vec<ComparedRow> {
+pub fn compared_stacks(before: &[StackCount], after: &[StackCount]) -> Comparison {
     let mut runs = Aligned::default();
     for (rows, is_after) in [(before, false), (after, true)] {
         for row in rows {
@@ -52,7 +72,8 @@ pub fn compared_stacks(before: &[StackCount], after: &[StackCount]) -> Vec<Compa
             runs.add([functions.join(";"), String::new()], String::new(), row.count, is_after);
         }
     }
-    runs.sorted()
+    let rows = runs.sorted();
+    Comparison { total: ComparedRow::total(&rows), rows }
 }
 
 /// Rows of both runs by what they are aligned by.
@@ -100,6 +121,7 @@ fn without_offset(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::AccessRow;
 
     fn row(name: &str, loads: u64, owner: Owner) -> AccessRow {
         let module = if owner == Owner::Program { format!("build-{loads}") } else { "libc.so.6".to_owned() };
@@ -132,10 +154,12 @@ mod tests {
             row("stdout", 50, Owner::Program),
             row("same", 7, Owner::Program),
         ];
-        let found: Vec<(String, u64, u64)> = compared(before, after)
-            .into_iter()
-            .map(|row| (row.name, row.before.loads, row.after.loads))
-            .collect();
+        let count = |loads: u64| Count { loads, ..Count::default() };
+        let table = |rows, loads| CountedRows { rows, total: count(loads) };
+        let comparison = compared(table(before, 45), table(after, 150));
+        assert_eq!((comparison.total.before, comparison.total.after), (count(45), count(150)));
+        let found: Vec<(String, u64, u64)> =
+            comparison.rows.into_iter().map(|row| (row.name, row.before.loads, row.after.loads)).collect();
         let expect =
             [("<malloc@make>", 10, 94), ("stdout", 0, 50), ("gone", 30, 0), ("stdout", 1, 2), ("same", 7, 7)];
         assert_eq!(found, expect.map(|(name, before, after)| (name.to_owned(), before, after)));

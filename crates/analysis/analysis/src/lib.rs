@@ -63,7 +63,7 @@ pub mod watch_units;
 pub use access_graph::{AccessedThing, CodeLink, Links, PageLink, ThingId};
 pub use block_total::BlockTotal;
 pub use block_use::{BlockSum, BlockUse, BlockUses};
-pub use compared::{ComparedRow, compared, compared_stacks};
+pub use compared::{ComparedRow, Comparison, compared, compared_stacks};
 pub use count::Count;
 pub use coverage::coverage;
 pub use data_tally::DataTally;
@@ -83,7 +83,7 @@ pub use session::{ArchivedSymbols, Session};
 pub use stale::{DoubleFree, Stale, StaleAccess};
 pub use summary::{BlockOpCount, Summary};
 pub use tally::{
-    AccessRow, By, MadeBlock, MadeObjects, PairRow, PairTally, SortKey, Tally, join_families,
+    AccessRow, By, CountedRows, MadeBlock, MadeObjects, PairRow, PairTally, SortKey, Tally, join_families,
     joined_in_words, page_row,
 };
 pub use thread_clock::{ClockCursor, FrameTime, ThreadClock};

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use analysis::stack::CountedStacks;
-use analysis::{By, ComparedRow, Count, Error, ReadProgress, compared, compared_stacks, has_stacks};
-use report::tables::compared::{compared_json, compared_total};
+use analysis::{
+    By, ComparedRow, Comparison, Count, Error, ReadProgress, compared, compared_stacks, has_stacks,
+};
+use report::tables::compared::compared_json;
 use serde_json::json;
 
 use crate::error::Refusal;
@@ -67,19 +69,18 @@ pub(crate) fn compare(
     let waiting = pending.begin(request.asker);
     let runs =
         [PartOfRun { map: before, part: &request.before }, PartOfRun { map: after, part: &request.after }];
-    let rows = match request.by {
+    let comparison = match request.by {
         ComparedBy::Table(by) => aligned(&runs, by, &waiting),
         ComparedBy::Stack => aligned_stacks(&runs, &waiting),
     };
     pending.end(request.asker, &waiting);
-    let rows = superseded(rows, &waiting)?;
-    let total = compared_total(&rows);
+    let Comparison { rows, total } = superseded(comparison, &waiting)?;
     let (mut rows, same): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.before != row.after);
     let more = rows.split_off(rows.len().min(MOST_ROWS));
     let mut text = Vec::new();
     compared_json(&rows, &mut text).map_err(Error::from)?;
     let sums = |rows: &[ComparedRow]| {
-        let ComparedRow { before, after, .. } = compared_total(rows);
+        let ComparedRow { before, after, .. } = ComparedRow::total(rows);
         both(rows.len(), &before, &after)
     };
     // The rows are written by those who write them for `diff`.
@@ -101,14 +102,11 @@ fn aligned(
     [before, after]: &[PartOfRun<'_>; 2],
     by: By,
     waiting: &Arc<ReadProgress>,
-) -> Result<Vec<ComparedRow>, Refusal> {
-    Ok(compared(before.map.rows(before.part, by, waiting)?, after.map.rows(after.part, by, waiting)?))
+) -> Result<Comparison, Refusal> {
+    Ok(compared(before.map.counted(before.part, by, waiting)?, after.map.counted(after.part, by, waiting)?))
 }
 
-fn aligned_stacks(
-    runs: &[PartOfRun<'_>; 2],
-    waiting: &Arc<ReadProgress>,
-) -> Result<Vec<ComparedRow>, Refusal> {
+fn aligned_stacks(runs: &[PartOfRun<'_>; 2], waiting: &Arc<ReadProgress>) -> Result<Comparison, Refusal> {
     let mut stacks = Vec::new();
     for PartOfRun { map, part } in runs {
         if !has_stacks(&map.session) {
@@ -119,6 +117,6 @@ fn aligned_stacks(
     }
     match stacks.as_slice() {
         [before, after] => Ok(compared_stacks(before, after)),
-        _ => Ok(Vec::new()),
+        _ => Ok(Comparison::default()),
     }
 }

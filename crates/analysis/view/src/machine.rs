@@ -1,7 +1,7 @@
 //! Who accesses what in a part of a machine's physical memory.
 
 use analysis::machine::{MemoryPart, PartBy, of_part};
-use analysis::{Error, ReadProgress};
+use analysis::{CountedRows, Error, ReadProgress};
 use memref::{Access, ThreadId};
 
 use crate::error::Refusal;
@@ -34,7 +34,7 @@ impl TraceMap {
         let rows = of_part(self.session.trace(), &part, *by, &waiting);
         pending.end(*asker, &waiting);
         let rows = superseded(rows.map_err(Refusal::from), &waiting)?;
-        Ok(table_json(name, rows, None))
+        Ok(table_json(name, CountedRows::apart(rows), None))
     }
 
     /// The names of the function that made an access, and of the variable.

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use analysis::{
-    AccessRow, By, Count, Error, ReadProgress, SortKey, Tally, TracePart, has_stacks, joined_in_words,
+    AccessRow, By, Count, CountedRows, Error, ReadProgress, SortKey, Tally, TracePart, has_stacks,
+    joined_in_words,
 };
 use memref::VirtAddr;
 use report::tables::rows::row_json;
@@ -49,12 +50,15 @@ pub(crate) fn count_json(count: &Count) -> Value {
 }
 
 /// The rows as the page has them, the most accessed first.
-pub(crate) fn table_json(by: &str, mut rows: Vec<AccessRow>, note: Option<&str>) -> String {
-    let all = sum(&rows);
+pub(crate) fn table_json(
+    by: &str,
+    CountedRows { mut rows, total }: CountedRows,
+    note: Option<&str>,
+) -> String {
     SortKey::Accesses.sort(&mut rows);
     let more = rows.split_off(rows.len().min(MOST_ROWS));
     let rows: Vec<Value> = rows.iter().map(shown_row).collect();
-    let (total, more_total) = (count_json(&all), count_json(&sum(&more)));
+    let (total, more_total) = (count_json(&total), count_json(&sum(&more)));
     json!({
         "by": by, "total": total, "more": more.len(), "more_total": more_total, "note": note, "rows": rows,
     })
@@ -128,15 +132,16 @@ impl TraceMap {
         let TableRequest { part, by, asker } = request;
         let waiting = pending.begin(*asker);
         let counted_by = self.counted_by(*by, part);
-        let counted = self.rows(part, counted_by, &waiting);
+        let counted = self.counted(part, counted_by, &waiting);
         pending.end(*asker, &waiting);
-        let rows = superseded(counted.map_err(Refusal::from), &waiting)?;
+        let CountedRows { rows, total } = superseded(counted.map_err(Refusal::from), &waiting)?;
         if *by == By::Line {
             let mut listed = self.listed_files.lock().unwrap_or_else(PoisonError::into_inner);
             listed.extend(rows.iter().filter_map(|row| file_of(&row.name)).map(str::to_owned));
         }
         let is_whole_stack = counted_by == By::Variable && has_stacks(&self.session);
-        Ok(table_json(by.name(), joined_in_words(rows), is_whole_stack.then_some(WHOLE_STACKS)))
+        let counted = CountedRows { rows: joined_in_words(rows), total };
+        Ok(table_json(by.name(), counted, is_whole_stack.then_some(WHOLE_STACKS)))
     }
 
     /// What a table has rows of, where variables are asked for: those of stacks, too, as `report` has them.
@@ -150,15 +155,15 @@ impl TraceMap {
     }
 
     /// The rows of a table, as long as somebody waits for them.
-    pub(crate) fn rows(
+    pub(crate) fn counted(
         &self,
         part: &MapPart,
         by: By,
         waiting: &Arc<ReadProgress>,
-    ) -> Result<Vec<AccessRow>, Error> {
+    ) -> Result<CountedRows, Error> {
         let session = self.session.read_for(waiting.clone());
         let mut tally = Tally::new(&session, &[by])?;
         let resolvers = tally.replay(&session, &self.trace_part(part))?;
-        Ok(tally.rows(by, &session, &resolvers))
+        Ok(tally.table(by, &session, &resolvers))
     }
 }

@@ -168,3 +168,19 @@ fn wrong_questions_about_two_runs_are_refused_with_a_line() {
     );
     assert_eq!((missing.status, missing.err().lines().count()), (1, 1), "{}", missing.err());
 }
+
+#[test]
+fn an_access_to_several_fields_counts_once_in_sums() {
+    let run = TestProgram::built("layout/merged.c", &["-O3"]).record_by("translate");
+    let all = run.trace.number("accesses");
+    let accesses = |count: &Value| {
+        ["loads", "stores", "modifies"].map(|key| count[key].as_u64().expect("a number")).iter().sum::<u64>()
+    };
+    let viewer = Viewer::with([run.trace.path.as_os_str(); 2]);
+    let table = viewer.json("table?by=field");
+    let rows = table["rows"].as_array().expect("an array");
+    assert!(rows.iter().map(accesses).sum::<u64>() > all, "no access is to several fields");
+    assert_eq!(accesses(&table["total"]), all);
+    let total = &viewer.json("compare?by=field")["total"];
+    assert_eq!((accesses(&total["before"]), accesses(&total["after"])), (all, all));
+}

@@ -37,7 +37,7 @@ pub(crate) use locals::{AccessedLocal, Locals};
 pub use made::{MadeBlock, MadeObjects};
 pub(crate) use numbering::Numbering;
 pub use pairs::{PairRow, PairTally};
-pub use row::{AccessRow, By, SortKey, join_families, joined_in_words};
+pub use row::{AccessRow, By, CountedRows, SortKey, join_families, joined_in_words};
 
 /// Counts by number.
 #[derive(Debug)]
@@ -182,8 +182,14 @@ impl Tally {
         self.pages.as_ref().unwrap_or(&self.no_pages)
     }
 
+    /// A table: its rows, and what they have together.
+    pub fn table(&self, by: By, session: &Session, resolvers: &[Resolver]) -> CountedRows {
+        let CountedRows { rows, total } = CountedRows::apart(self.rows(by, session, resolvers));
+        CountedRows { rows, total: total.without(self.shared(by)) }
+    }
+
     /// What rows of a table have together of accesses that other rows have, too: those of several fields.
-    pub fn shared(&self, by: By) -> Count {
+    fn shared(&self, by: By) -> Count {
         let counted = self.counted.iter().find(|counted| counted.numbering.serves(by));
         counted.map(|counted| counted.sums().again).unwrap_or_default()
     }

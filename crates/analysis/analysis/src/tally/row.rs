@@ -47,6 +47,23 @@ impl By {
     }
 }
 
+/// The rows of a table, and what they have together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountedRows {
+    /// The rows.
+    pub rows: Vec<AccessRow>,
+    /// All their accesses. One that several rows have, as several fields do, counts once.
+    pub total: Count,
+}
+
+impl CountedRows {
+    /// Of rows that share no access.
+    pub fn apart(rows: Vec<AccessRow>) -> Self {
+        let total = rows.iter().map(|row| row.count).sum();
+        Self { rows, total }
+    }
+}
+
 /// One row of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessRow {

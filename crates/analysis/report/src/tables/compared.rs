@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use analysis::{ComparedRow, Count};
+use analysis::{ComparedRow, Comparison, Count};
 use serde_json::{Value, json};
 
 use super::appearance::{Look, Tone};
@@ -21,22 +21,12 @@ pub fn compared_json(rows: &[ComparedRow], out: &mut dyn Write) -> io::Result<()
     write_json(&Value::Array(differing.map(to_json).collect()), out)
 }
 
-/// Both runs' accesses together.
-pub fn compared_total<'a>(rows: impl IntoIterator<Item = &'a ComparedRow>) -> ComparedRow {
-    let mut total = ComparedRow { name: "total".to_owned(), ..ComparedRow::default() };
-    for row in rows {
-        total.before += row.before;
-        total.after += row.after;
-    }
-    total
-}
-
 /// Writes what differs for people, the first `top` rows of it.
 ///
 /// # Errors
 /// Where the output can't be written.
 pub fn compared_text(
-    rows: &[ComparedRow],
+    Comparison { rows, total }: &Comparison,
     name: &'static str,
     top: usize,
     look: Look,
@@ -68,10 +58,10 @@ pub fn compared_text(
     for (rest, words) in [(more, "more (--top N)"), (same.as_slice(), "that are the same")] {
         if !rest.is_empty() {
             let name = format!("{} {words}", grouped(rest.len() as u64));
-            lines.push(line(&compared_total(rest.iter().copied()), name, Tone::Faint));
+            lines.push(line(&ComparedRow::total(rest.iter().copied()), name, Tone::Faint));
         }
     }
-    lines.push(line(&compared_total(rows), "total".to_owned(), Tone::Strong));
+    lines.push(line(total, total.name.clone(), Tone::Strong));
     Grid { columns, name, rows: lines }.write(look, out)
 }
 
@@ -107,7 +97,7 @@ mod tests {
             after: Count { loads: after, ..Count::default() },
             ..ComparedRow::default()
         };
-        let rows = [
+        let rows = vec![
             row("table", 1000, 4500),
             row("list", 300, 0),
             row("cache", 0, 20),
@@ -115,7 +105,8 @@ mod tests {
             row("tail", 8, 8),
         ];
         let mut out = Vec::new();
-        compared_text(&rows, "variable or block", 3, Look::default(), &mut out).unwrap();
+        let comparison = Comparison { total: ComparedRow::total(&rows), rows };
+        compared_text(&comparison, "variable or block", 3, Look::default(), &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "change            before  after  variable or block

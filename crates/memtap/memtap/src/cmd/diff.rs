@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use analysis::stack::{StackCount, StackTable};
-use analysis::{By, ComparedRow, Session, Tally, compared, compared_stacks, has_stacks};
+use analysis::{By, ComparedRow, Comparison, Session, Tally, compared, compared_stacks, has_stacks};
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 use report::export::Selection;
-use report::tables::compared::{compared_json, compared_text, compared_total};
+use report::tables::compared::{compared_json, compared_text};
 
 use crate::inputs;
 use crate::output::{Out, note_problems};
@@ -76,7 +76,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let sessions =
         [inputs::program_session(&args.before, "diff")?, inputs::program_session(&args.after, "diff")?];
-    let rows = match args.by {
+    let comparison = match args.by {
         ComparedBy::Variable => by(&sessions, By::Variable)?,
         ComparedBy::Function => by(&sessions, By::Function)?,
         ComparedBy::Field => by(&sessions, By::Field)?,
@@ -88,17 +88,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let mut out = Out::stdout();
     if args.json {
-        compared_json(&rows, &mut out)?;
+        compared_json(&comparison.rows, &mut out)?;
     } else {
         let look = out.look(args.wide);
-        compared_text(&rows, args.by.head(), args.top, look, &mut out)?;
+        compared_text(&comparison, args.by.head(), args.top, look, &mut out)?;
     }
     out.finish()?;
     sessions.iter().for_each(note_problems);
     let mut code = ExitCode::SUCCESS;
     for limit in &args.fail_if {
-        let Some(row) = limit.row(&rows) else { continue };
-        if let Some(words) = limit.passed_by(&row) {
+        let Some(row) = limit.row(&comparison) else { continue };
+        if let Some(words) = limit.passed_by(row) {
             say!("memtap: {words}, which {limit} forbids");
             code = ExitCode::from(PASSED);
         }
@@ -106,14 +106,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(code)
 }
 
-fn by(sessions: &[Session; 2], by: By) -> Result<Vec<ComparedRow>> {
-    let rows = |session: &Session| {
+fn by(sessions: &[Session; 2], by: By) -> Result<Comparison> {
+    let table = |session: &Session| {
         let _reading = Reading::of(session);
         let mut tally = Tally::new(session, &[by])?;
         let resolvers = tally.replay(session, &Selection::default().part())?;
-        Ok::<_, anyhow::Error>(tally.rows(by, session, &resolvers))
+        Ok::<_, anyhow::Error>(tally.table(by, session, &resolvers))
     };
-    Ok(compared(rows(&sessions[0])?, rows(&sessions[1])?))
+    Ok(compared(table(&sessions[0])?, table(&sessions[1])?))
 }
 
 fn stacks(path: &Path, session: &Session) -> Result<Vec<StackCount>> {
@@ -167,10 +167,10 @@ impl fmt::Display for GrowthLimit {
 
 impl GrowthLimit {
     /// What it is about; `None` where neither run has it.
-    fn row(&self, rows: &[ComparedRow]) -> Option<ComparedRow> {
+    fn row<'a>(&self, Comparison { rows, total }: &'a Comparison) -> Option<&'a ComparedRow> {
         match &self.name {
-            Some(name) => rows.iter().find(|row| row.name == *name).cloned(),
-            None => Some(compared_total(rows)),
+            Some(name) => rows.iter().find(|row| row.name == *name),
+            None => Some(total),
         }
     }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use analysis::machine::{self, Machine};
 use analysis::stack::{CountedStacks, SiteStyle, StackFigures, StackId, StackTable, StackTree};
 use analysis::{
-    AccessRow, By, Count, PairTally, Session, SortKey, Tally, Tool, Unused, coverage, has_stacks,
+    AccessRow, By, Count, CountedRows, PairTally, Session, SortKey, Tally, Tool, Unused, coverage, has_stacks,
 };
 use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -448,21 +448,19 @@ fn by_one(session: &Session, args: &Args, by: By, out: Out) -> Result<()> {
     let mut tally = Tally::new(session, &[by])?.with_sites(args.sites());
     let resolvers = tally.replay(session, &args.selection().part())?;
     drop(reading);
-    let rows = tally.rows(by, session, &resolvers);
-    show_rows(session, args, rows, tally.shared(by), by, out)
+    let table = tally.table(by, session, &resolvers);
+    show_rows(session, args, table, by, out)
 }
 
-/// Writes the rows that are asked for. `shared` is what they have more than once.
+/// Writes the rows that are asked for.
 fn show_rows(
     session: &Session,
     args: &Args,
-    mut rows: Vec<AccessRow>,
-    shared: Count,
+    CountedRows { mut rows, total }: CountedRows,
     by: By,
     mut out: Out,
 ) -> Result<()> {
     SortKey::from(args.sort).sort(&mut rows);
-    let total = total(&rows).without(shared);
     let mut rows = match args.choice().rows(rows) {
         Ok(rows) => rows,
         Err(words) => return nothing(args, &words, out),
@@ -476,12 +474,6 @@ fn show_rows(
         rows_text(rows, total, &args.shown(by), look, &mut out)?;
     }
     out.finish()
-}
-
-fn total(rows: &[AccessRow]) -> Count {
-    let mut total = Count::default();
-    rows.iter().for_each(|row| total += row.count);
-    total
 }
 
 /// A table of two kinds of rows. `asked` is what the command line says, `by` what that means here.
@@ -699,5 +691,6 @@ fn by_guest_name(session: &Session, args: &Args, named: machine::Named, out: Out
         things: 1,
         ..AccessRow::default()
     };
-    show_rows(session, args, counts.into_iter().map(row).collect(), Count::default(), By::Variable, out)
+    let rows = counts.into_iter().map(row).collect();
+    show_rows(session, args, CountedRows::apart(rows), By::Variable, out)
 }
