@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use analysis::{Error, Moment, ReadProgress, Tool};
-use memref::{Access, AccessKind, ThreadId};
+use memref::{Access, AccessKind, ThreadId, VirtAddr};
 use serde_json::{Value, json};
+use symbols::{CodeName, Resolver};
 use trace_format::Filter;
 
 use crate::error::Refusal;
@@ -281,7 +282,7 @@ impl TraceMap {
     fn named_access(&self, found: &FoundAccess) -> Result<Value, Error> {
         let names = if self.is_machine {
             let [function, variable] = self.machine_names(&found.access, found.thread)?;
-            AccessNames { variable, function, line: None }
+            AccessNames { variable, function, ..AccessNames::default() }
         } else {
             let mut namer = AccessNamer { access: found.access, names: None };
             let filter = Filter { index: Some(found.entry..found.entry + 1), ..Filter::default() };
@@ -303,6 +304,7 @@ impl TraceMap {
             "bytes": found.access.size,
             "kind": kind,
             "variable": names.variable,
+            "allocated": names.allocated,
             "function": names.function,
             "line": names.line,
         }))
@@ -312,8 +314,24 @@ impl TraceMap {
 #[derive(Debug, Default)]
 struct AccessNames {
     variable: String,
+    /// The line of the call that allocated it, where it is a heap block.
+    allocated: Option<String>,
     function: String,
     line: Option<String>,
+}
+
+/// The source line of an instruction, without the folders of its file.
+fn short_line(code: &CodeName) -> Option<String> {
+    let (file, line) = code.line()?;
+    let file = file.rsplit('/').next().unwrap_or(file);
+    Some(line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
+}
+
+/// The line that allocated the block at an address.
+fn allocated_at(resolver: &Resolver, addr: VirtAddr) -> Option<String> {
+    let heap = resolver.heap();
+    let block = heap.block(heap.get(addr)?.block)?;
+    short_line(&*resolver.names().code(resolver.site_code(block.site)?)?)
 }
 
 /// Looks up what one access was called.
@@ -326,13 +344,10 @@ impl Tool for AccessNamer {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         let Some(access) = accesses.iter().find(|access| **access == self.access) else { return Ok(()) };
         let code = at.resolver.code_name(access.ip);
-        let line = code.as_ref().and_then(|code| {
-            let (file, line) = code.line()?;
-            let file = file.rsplit('/').next().unwrap_or(file);
-            Some(line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
-        });
+        let line = code.as_ref().and_then(|code| short_line(code));
         self.names = Some(AccessNames {
             variable: at.resolver.data_text(access.addr, access.size),
+            allocated: allocated_at(at.resolver, access.addr),
             function: code.map(|code| code.to_string()).unwrap_or_default(),
             line,
         });

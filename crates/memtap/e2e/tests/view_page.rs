@@ -1,7 +1,7 @@
 //! `memtap view` in a browser, used as a person would: its panes have the figures
 //! of the other commands, and the mouse and the keys do what the guide says.
 
-use e2e::{TestProgram, Trace, ViewPage, hexadecimal};
+use e2e::{TestProgram, Trace, ViewPage, hexadecimal, repository};
 use serde_json::{Value, json};
 
 fn heap() -> ViewPage {
@@ -361,6 +361,13 @@ fn blocks_of_the_heap_are_outlined() {
     let point = page.point_of(cycle - 5, addr + 8);
     page.browser.point_at(point);
     page.browser.wait("!document.querySelector('#where').innerText.includes('block of')");
+    // An access to it says where it was allocated.
+    let (part, source) = (format!("low={addr:#x}&high={:#x}&from={cycle}", addr + 80), "heap.c");
+    let found = &page.viewer.json(&format!("access?{part}"))["found"];
+    let text =
+        std::fs::read_to_string(repository().join("tests/programs").join(source)).expect("it is there");
+    let line = text.lines().position(|line| line.contains("malloc(80)")).expect("by_malloc calls it") + 1;
+    assert_eq!(found["allocated"], format!("{source}:{line}"), "{found}");
     page.quiet();
 }
 

@@ -85,7 +85,7 @@ export class AccessWalk {
     const words = [
       ...(cell && cell.count > 1 ? [`The first of ${counted(cell.count, "access", "accesses")} here.`] : []),
       `${this.map.moments.access(found, this.map.window.to - this.map.window.from)}${several ? ` of thread ${found.thread}` : ""}: ${found.kind} of ${counted(found.bytes, "byte")}`,
-      `at ${found.addr}, ${found.variable},${by(found)}.`,
+      `at ${found.addr}, ${found.variable}${found.allocated ? ` (allocated at ${found.allocated})` : ""},${by(found)}.`,
       writer ? `Written before that at cycle ${grouped(writer.cycle)}${by(writer)}.` : "Not written before that by a recorded access of this thread.",
     ];
     this.words.textContent = words.join(" ");
