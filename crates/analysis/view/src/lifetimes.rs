@@ -62,14 +62,19 @@ impl TraceMap {
                 "thread": block.thread.0,
                 "from": from,
                 "to": to,
+                "released_by": block.released.map(|(thread, _)| thread.0),
             })
         };
+        let unreleased: Vec<&MapBlock> =
+            found.iter().copied().filter(|block| block.released.is_none()).collect();
         let bytes = |blocks: &[&MapBlock]| blocks.iter().map(|block| block.len).fold(0, u64::saturating_add);
         json!({
             "blocks": shown.iter().map(&mut block).collect::<Vec<_>>(),
             "bytes": bytes(&found),
             "more": rest.len(),
             "more_bytes": bytes(rest),
+            "unreleased": unreleased.len(),
+            "unreleased_bytes": bytes(&unreleased),
             "known": self.blocks.len() < MOST_KNOWN,
         })
     }

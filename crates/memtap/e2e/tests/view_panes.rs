@@ -209,3 +209,19 @@ fn lifetimes_are_bars_and_a_click_selects_the_block() {
     assert_eq!((json!(selected.from), json!(selected.to)), (malloc["cycle"].clone(), free["cycle"].clone()));
     page.quiet();
 }
+
+#[test]
+fn blocks_that_nobody_released_are_counted() {
+    let source = "#include <stdlib.h>\nint main(void) { for (int i = 0; i < 30; i++) { \
+                  char *volatile block = malloc(100); block[0] = 1; if (i % 10) free(block); } return 0; }";
+    let program = TestProgram::from_source("unreleased.c", source, &["-g"]);
+    let mut page = ViewPage::of(program.record_by("translate").trace);
+    open(&mut page, "lifetimes");
+    let said = page.browser.text("#lifetimes .covers").replace(['\u{202f}', '\u{a0}'], " ");
+    assert!(said.contains("Of 3 blocks of 300 B no release was recorded."), "{said}");
+    let of_them = page.browser.value(
+        "[...document.querySelectorAll('#lifetimes tbody tr')].filter(row => row.innerText.includes('none seen')).length",
+    );
+    assert_eq!(of_them, 3);
+    page.quiet();
+}

@@ -16,17 +16,18 @@ export class LifetimesPane extends Counting {
       { key: "bytes", words: "bytes" },
       { key: "life", words: "lifetime", left: true, value: ({ lived }) => lived, cell: (row) => this.bar(row) },
       { key: "from", words: "from cycle", cell: ({ from }) => this.number(from) },
-      { key: "to", words: "to cycle", value: ({ until }) => until, cell: ({ to }) => (to === null ? "not known" : this.number(to)) },
+      { key: "to", words: "to cycle", value: ({ until }) => until, cell: (row) => this.release(row) },
       { key: "thread", words: "thread", cell: ({ thread }) => String(thread) },
     ], ["bytes", true]);
     this.find("save").addEventListener("click", () => this.answer && this.table.save("allocations.csv", SAVED));
   }
 
-  covers({ blocks, bytes: all, more, more_bytes: rest, known }) {
+  covers({ blocks, bytes: all, more, more_bytes: rest, unreleased, unreleased_bytes: left, known }) {
     const number = blocks.length + more;
     if (number === 0) return "no block of the heap lived here.";
     const words = [`${counted(number, "block")} of ${bytes(all)} lived here.`];
     if (more > 0) words.push(`${counted(more, "smaller one")} of ${bytes(rest)} together ${more === 1 ? "is" : "are"} left out.`);
+    if (unreleased > 0) words.push(`Of ${counted(unreleased, "block")} of ${bytes(left)} no release was recorded.`);
     if (!known) words.push("Of the run only the first 1\u202f048\u202f576 blocks are known here.");
     return words.join(" ");
   }
@@ -50,6 +51,12 @@ export class LifetimesPane extends Counting {
 
   number(when) {
     return this.moments.number(when, this.end - this.first);
+  }
+
+  /** When it was released; of one that another thread released, whose clock is another, by which thread. */
+  release({ to, released_by: thread }) {
+    if (to !== null) return this.number(to);
+    return thread === null ? "none seen" : `by thread ${thread}`;
   }
 
   /** A block, which is selected by a click. */
