@@ -14,6 +14,7 @@ use analysis::Session;
 use memref::{Access, AccessKind, ProcessId, ThreadId};
 use trace_format::{BuildStep, Filter, Interval, PageCell, PageIndex, StreamKind, StreamReader, Trace};
 
+use crate::divided::Divided;
 use crate::error::Error;
 use crate::physical::MachineCounter;
 use crate::shown::ShownAccesses;
@@ -62,16 +63,12 @@ impl MapFrame {
 
     /// The cycles of a part of its time.
     pub(crate) fn slice_cycles(&self, slice: u16) -> Range<u64> {
-        let part = |number: u64| {
-            let cycles = u128::from(self.cycles.end - self.cycles.start) * u128::from(number);
-            self.cycles.start + cycles.div_ceil(u128::from(SLICES)) as u64
-        };
-        part(u64::from(slice))..part(u64::from(slice) + 1)
+        let parts = self.parts();
+        parts.first(u64::from(slice))..parts.first(u64::from(slice) + 1)
     }
 
-    fn slice_of(&self, cycle: u64) -> u16 {
-        let after = u128::from(cycle.saturating_sub(self.cycles.start)) * u128::from(SLICES);
-        (after / u128::from((self.cycles.end - self.cycles.start).max(1))) as u16
+    fn parts(&self) -> Divided {
+        Divided { range: self.cycles.clone(), parts: SLICES }
     }
 
     /// Its accesses.
@@ -231,12 +228,13 @@ fn cell_of(cell: &PageCell) -> MapCell {
 /// A frame's cells by parts of its time; `None` where it can't be read.
 fn slices(session: &Session, frame: &MapFrame) -> Option<Box<[MapCell]>> {
     let mut cursor = frame.accesses(session).ok()?;
+    let parts = frame.parts();
     let mut counts: std::collections::HashMap<(u16, u64), [u32; 3]> = std::collections::HashMap::new();
     let mut last = ((u16::MAX, u64::MAX), [0u32; 3]);
     while let Some((_, accesses)) = cursor.next_block().ok()? {
         for access in accesses {
             let Some(kind) = kind_number(access) else { continue };
-            let key = (frame.slice_of(access.cycle), access.addr.0 >> PAGE_SHIFT);
+            let key = (parts.part(access.cycle) as u16, access.addr.0 >> PAGE_SHIFT);
             if key != last.0 {
                 let (key, counted) = std::mem::replace(&mut last, (key, [0; 3]));
                 enter(&mut counts, key, counted);

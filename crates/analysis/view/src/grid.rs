@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::divided::Divided;
+
 /// Counts of accesses by columns of time and rows of places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CountGrid {
@@ -11,63 +13,18 @@ pub(crate) struct CountGrid {
     pub(crate) counts: Vec<u32>,
 }
 
-/// A range in so many parts of nearly the same length.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Divided {
-    range: Range<u64>,
-    parts: u32,
-}
-
-impl Divided {
-    /// The part that a value of the range is in.
-    #[inline]
-    fn part(&self, value: u64) -> u32 {
-        let (offset, len) = (value - self.range.start, self.range.end - self.range.start);
-        // Mostly the product fits, and the division is a fast one.
-        match offset.checked_mul(u64::from(self.parts)) {
-            Some(product) => (product / len) as u32,
-            None => (u128::from(offset) * u128::from(self.parts) / u128::from(len)) as u32,
-        }
-    }
-
-    /// The first value of a part.
-    fn first(&self, part: u32) -> u64 {
-        let len = u128::from(self.range.end - self.range.start);
-        self.range.start + (len * u128::from(part)).div_ceil(u128::from(self.parts)) as u64
-    }
-
-    /// Divides a count that belongs to all of `over` evenly, and says what comes to the parts here. However a range is cut, each cut gets the same.
-    fn spread(&self, count: u64, over: &Range<u64>, mut each: impl FnMut(u32, u64)) {
-        let here = over.start.max(self.range.start)..over.end.min(self.range.end);
-        if here.is_empty() || count == 0 {
-            return;
-        }
-        let len = u128::from(over.end - over.start);
-        let until = |value: u64| (u128::from(count) * u128::from(value - over.start) / len) as u64;
-        let (first, last) = (self.part(here.start), self.part(here.end - 1));
-        let mut done = until(here.start);
-        for part in first..=last {
-            let end = if part == last { here.end } else { self.first(part + 1) };
-            let now = until(end);
-            if now > done {
-                each(part, now - done);
-            }
-            done = now;
-        }
-    }
-}
-
 impl CountGrid {
     pub(crate) fn new(cycles: Range<u64>, places: Range<u64>, width: u32, height: u32) -> Self {
         Self {
-            across: Divided { range: cycles, parts: width },
-            down: Divided { range: places, parts: height },
+            across: Divided { range: cycles, parts: u64::from(width) },
+            down: Divided { range: places, parts: u64::from(height) },
             counts: vec![0; width as usize * height as usize],
         }
     }
 
-    fn slot(&mut self, column: u32, row: u32) -> &mut u32 {
-        &mut self.counts[row as usize * self.across.parts as usize + column as usize]
+    #[inline]
+    fn slot(&mut self, column: u64, row: u64) -> &mut u32 {
+        &mut self.counts[(row * self.across.parts + column) as usize]
     }
 
     /// Counts one access, if it is here.
@@ -99,14 +56,12 @@ impl CountGrid {
 
     /// Columns that a stretch of cycles has here.
     pub(crate) fn columns_of(&self, cycles: &Range<u64>) -> u64 {
-        let len = self.across.range.end - self.across.range.start;
-        (u128::from(cycles.end - cycles.start) * u128::from(self.across.parts)).div_ceil(u128::from(len))
-            as u64
+        self.across.parts_of(cycles.end - cycles.start)
     }
 
     /// Places of a row.
     pub(crate) fn row_places(&self) -> u64 {
-        (self.down.range.end - self.down.range.start) / u64::from(self.down.parts)
+        (self.down.range.end - self.down.range.start) / self.down.parts
     }
 }
 

@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use memref::{Sync, SyncKind, VirtAddr};
 
+use crate::divided::Divided;
+
 /// When a thread holds a lock, in cycles or in time.
 #[derive(Debug, Default)]
 pub(crate) struct HeldLocks {
@@ -72,15 +74,12 @@ impl HeldLocks {
 
     /// How much in each of so many columns of a span: columns that have some, with how much.
     pub(crate) fn columns(&self, span: &Range<u64>, columns: u64) -> Vec<[u64; 2]> {
-        let len = u128::from(span.end - span.start);
-        let columns = u128::from(columns);
-        let column_of = |when: u64| (u128::from(when - span.start) * columns / len) as u64;
-        // The first value of a column: the least that is in it.
-        let first = |column: u64| span.start + (u128::from(column) * len).div_ceil(columns) as u64;
+        let columns = Divided { range: span.clone(), parts: columns };
         let mut counts: Vec<[u64; 2]> = Vec::new();
         for stretch in self.within(span) {
-            for column in column_of(stretch.start)..=column_of(stretch.end - 1) {
-                let count = stretch.end.min(first(column + 1)) - stretch.start.max(first(column));
+            for column in columns.part(stretch.start)..=columns.part(stretch.end - 1) {
+                let count =
+                    stretch.end.min(columns.first(column + 1)) - stretch.start.max(columns.first(column));
                 match counts.last_mut().filter(|[last, _]| *last == column) {
                     // Of more columns than there are values, some have none.
                     _ if count == 0 => {}

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use trace_format::{Batch, Filter, KindSet};
 
 use crate::clock::TimeAxis;
+use crate::divided::Divided;
 use crate::error::Refusal;
 use crate::held_locks::HeldLocks;
 use crate::map::TraceMap;
@@ -126,10 +127,7 @@ impl TraceMap {
             addresses: self.addresses_of(part),
             ..Filter::default()
         };
-        let column = |when: u64| {
-            let (after, len) = (when - part.span.start, part.span.end - part.span.start);
-            (u128::from(after) * u128::from(*width) / u128::from(len)) as usize
-        };
+        let columns = Divided { range: part.span.clone(), parts: u64::from(*width) };
         let mut events: [LaneEvents; 3] = Default::default();
         let mut moments = self.moments(part.axis, thread);
         let mut cursor = self.session.trace().shard(thread).events(&filter);
@@ -144,7 +142,7 @@ impl TraceMap {
             };
             let when = moments.when(cycle);
             if part.span.contains(&when) {
-                events[number].add(column(when), *width);
+                events[number].add(columns.part(when) as usize, *width);
             }
         }
         Ok(events)

@@ -13,6 +13,7 @@ mod by_thread;
 mod clock;
 mod compare;
 mod connections;
+mod divided;
 mod error;
 mod findings;
 mod flame;

@@ -5,8 +5,7 @@
 //! all of them. Where too many frames are cut to decode them all, the tile says how many are estimated.
 
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use analysis::threads;
@@ -21,6 +20,8 @@ use crate::part::MapPart;
 
 /// Frames that are decoded for one tile at most.
 pub(crate) const MOST_DECODED: usize = 8;
+/// A frame that has no more columns is fine enough: it may be shorter than one, and it takes long to count all of a trace again.
+const LEAST_COLUMNS: u64 = 2;
 
 /// Which accesses are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,25 +143,33 @@ impl TraceMap {
         under.sort_by_key(|frame| !first(frame));
         let decoded = under.iter().take(most_decoded).take_while(|frame| first(frame)).count();
         let rest = under.split_off(decoded);
-        self.decode(request, axis, &under, &mut grid)?;
+        let empty = (!under.is_empty()).then(|| grid.clone());
         let mut wanted = Vec::new();
         let (mut spread, mut estimated) = (0, 0);
-        for under in &rest {
-            estimated += usize::from(is_cut(under));
-            let columns = grid.columns_of(&under.span);
-            match under.frame.slices().filter(|_| under.coarse) {
-                Some(cells) => {
-                    spread += usize::from(columns > SLICES || grid.row_places() < 1 << PAGE_SHIFT);
-                    self.draw(request, axis, under, (cells, PAGE_SHIFT), &mut grid);
-                }
-                None => {
-                    spread += usize::from(under.coarse);
-                    if columns > 1 {
-                        wanted.push(under.number);
+        let counted = std::thread::scope(|scope| {
+            let counting =
+                empty.as_ref().map(|empty| scope.spawn(|| self.decode(request, axis, &under, empty)));
+            for under in &rest {
+                estimated += usize::from(is_cut(under));
+                let columns = grid.columns_of(&under.span);
+                match under.frame.slices().filter(|_| under.coarse) {
+                    Some(cells) => {
+                        spread += usize::from(columns > SLICES || grid.row_places() < 1 << PAGE_SHIFT);
+                        self.draw(request, axis, under, (cells, PAGE_SHIFT), &mut grid);
                     }
-                    self.draw(request, axis, under, (&under.frame.cells, under.frame.shift), &mut grid);
+                    None => {
+                        spread += usize::from(under.coarse);
+                        if columns > LEAST_COLUMNS {
+                            wanted.push(under.number);
+                        }
+                        self.draw(request, axis, under, (&under.frame.cells, under.frame.shift), &mut grid);
+                    }
                 }
             }
+            counting.map(|counting| counting.join().unwrap_or_else(|panic| resume_unwind(panic))).transpose()
+        });
+        if let Some(counted) = counted? {
+            grid.join(&counted);
         }
         let waiting = self.frames.want(&wanted);
         Ok(MapTile { grid, frames, decoded, waiting, spread, estimated })
@@ -198,39 +207,30 @@ impl TraceMap {
         all
     }
 
-    /// Counts the accesses of some frames one by one, on several threads.
+    /// Counts the accesses of some frames one by one, on several threads, in a grid like that one, which is empty.
     fn decode(
         &self,
         request: &TileRequest,
         axis: &AddressAxis,
         frames: &[FrameUnder<'_>],
-        grid: &mut CountGrid,
-    ) -> Result<(), Refusal> {
-        let workers = threads().min(frames.len());
+        empty: &CountGrid,
+    ) -> Result<CountGrid, analysis::Error> {
         let next = AtomicUsize::new(0);
-        // Nothing is in it yet.
-        let empty = grid.clone();
-        let all = Mutex::new(Ok(grid));
-        std::thread::scope(|scope| {
-            for _ in 0..workers {
-                scope.spawn(|| {
-                    let mut own = empty.clone();
-                    let mut failed = None;
-                    while let Some(under) = frames.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Err(error) = self.count(request, axis, under.frame, &mut own) {
-                            failed = Some(error);
-                        }
-                    }
-                    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-                    match (failed, all.as_mut()) {
-                        (Some(error), _) => *all = Err(error),
-                        (None, Ok(grid)) => grid.join(&own),
-                        _ => {}
-                    }
-                });
+        let count = || {
+            let mut own = empty.clone();
+            while let Some(under) = frames.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.count(request, axis, under.frame, &mut own)?;
             }
-        });
-        all.into_inner().unwrap_or_else(PoisonError::into_inner).map(|_| ()).map_err(Refusal::from)
+            Ok::<_, analysis::Error>(own)
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads().min(frames.len())).map(|_| scope.spawn(count)).collect();
+            let mut all = count()?;
+            for other in others {
+                all.join(&other.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+            }
+            Ok(all)
+        })
     }
 
     fn count(

@@ -239,7 +239,7 @@ export class MemoryMap extends EventTarget {
     return { from, to, top, bottom };
   }
 
-  /** Another window; what is drawn follows after `wait` milliseconds. */
+  /** Another window; what is drawn follows, after `wait` milliseconds where an older one is being drawn. */
   move(window, wait = 60) {
     this.window = this.limited(window);
     this.changed(wait);
@@ -251,7 +251,7 @@ export class MemoryMap extends EventTarget {
     this.changes += 1;
     this.redraw();
     clearTimeout(this.pending);
-    this.pending = setTimeout(() => this.ask(), wait);
+    this.pending = setTimeout(() => this.ask(), this.asking ? wait : 0);
   }
 
   /** What a tile of the window is asked with. */
