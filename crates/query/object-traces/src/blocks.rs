@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
-/// Bytes of a block; the last one of an object may have fewer.
-pub(crate) const BLOCK_BYTES: u64 = 256 << 10;
+/// Bytes of a block; the last one of an object may have fewer. Few, since a reader that jumps is given whole ones.
+pub(crate) const BLOCK_BYTES: u64 = 64 << 10;
 /// Blocks that are kept: 64 MiB.
-const MOST_KEPT: usize = 256;
+const MOST_KEPT: usize = 1 << 10;
 /// Blocks that are fetched ahead of a reader that goes forwards, at most: 4 MiB.
-const MOST_AHEAD: u64 = 16;
+const MOST_AHEAD: u64 = 64;
 
 /// A block.
 #[derive(Clone, Debug)]
@@ -128,8 +128,10 @@ mod tests {
             assert_eq!(fetch(&mut blocks, number, number), [(number, number)]);
         }
         // As many at a time as are fetched ahead, and none behind the end.
-        let mut blocks = Blocks::new(40 * BLOCK_BYTES - 1);
-        assert_eq!(fetch(&mut blocks, 0, 39), [(0, 15), (16, 31), (32, 39)]);
+        let most = MOST_AHEAD;
+        let mut blocks = Blocks::new((2 * most + 8) * BLOCK_BYTES - 1);
+        let runs = [(0, most - 1), (most, 2 * most - 1), (2 * most, 2 * most + 7)];
+        assert_eq!(fetch(&mut blocks, 0, 2 * most + 7), runs);
         let mut blocks = Blocks::new(3 * BLOCK_BYTES);
         assert_eq!(fetch(&mut blocks, 0, 1), [(0, 1)]);
         assert_eq!(fetch(&mut blocks, 2, 2), [(2, 2)]);
