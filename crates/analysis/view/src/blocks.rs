@@ -13,10 +13,9 @@ use report::heatmap::MapRegion;
 use serde_json::{Value, json};
 use trace_format::{Batch, EventCursor, Filter, KindSet};
 
-use crate::clock::TimeAxis;
 use crate::frames::PAGE_SHIFT;
 use crate::map::TraceMap;
-use crate::part::MapPart;
+use crate::part::{MapPart, TimeAxis};
 
 /// Blocks that are remembered of a trace at most: the first ones.
 pub(crate) const MOST_KNOWN: usize = 1 << 20;

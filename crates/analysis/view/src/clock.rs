@@ -6,8 +6,8 @@
 //!
 //! Where there are several threads, what each frame makes of the times of calls that allocate or synchronise need not agree with the
 //! order that they drew: a frame may have been stored long after its thread had ended. Their times are therefore the nearest ones, by
-//! the sum of squares, that never go back in that order, where what a short frame tells weighs more (isotonic regression; Barlow et al., Statistical Inference under Order
-//! Restrictions, 1972, section 1.2), and other accesses are between them.
+//! the sum of squares, that never go back in that order, where what a short frame tells weighs more (isotonic regression; Barlow et
+//! al., Statistical Inference under Order Restrictions, 1972, section 1.2), and other accesses are between them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,23 +18,13 @@ use trace_format::{Batch, Filter, Interval, KindSet, Trace};
 
 use crate::frames::MapFrame;
 use crate::map::TraceMap;
-use crate::part::MapPart;
+use crate::part::{MapPart, TimeAxis};
 
 /// Frames of a thread whose times the page has.
 const MOST_FRAMES: usize = 200;
 
 /// Calls whose times are made to agree with their order, of all threads together: of more, some of each thread.
 const MOST_CALLS: usize = 1 << 20;
-
-/// What the axis of time counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum TimeAxis {
-    /// Cycles of each thread's own clock.
-    #[default]
-    Cycles,
-    /// Nanoseconds since the first access of the trace.
-    Time,
-}
 
 /// A cycle, and when it was.
 pub(crate) type CycleTime = [u64; 2];

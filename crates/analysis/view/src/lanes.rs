@@ -10,12 +10,11 @@ use memref::{Event, Sync, ThreadId};
 use serde_json::{Value, json};
 use trace_format::{Batch, Filter, KindSet};
 
-use crate::clock::TimeAxis;
 use crate::divided::Divided;
 use crate::error::Refusal;
 use crate::held_locks::HeldLocks;
 use crate::map::TraceMap;
-use crate::part::MapPart;
+use crate::part::{MapPart, TimeAxis};
 use crate::pending_requests::PendingRequests;
 use crate::table::superseded;
 use crate::tile::{CountedKinds, MOST_DECODED, TileRequest};

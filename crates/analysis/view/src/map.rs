@@ -17,11 +17,12 @@ use trace_format::{BuildStep, PageIndex, Trace};
 
 use crate::axis::{AddressAxis, AxisRun};
 use crate::blocks::{MapBlock, blocks, mapped_blocks};
-use crate::clock::{SharedClock, TimeAxis};
+use crate::clock::SharedClock;
 use crate::error::Error;
 use crate::frames::{MapFrames, PAGE_SHIFT};
 use crate::held_locks::HeldLocks;
 use crate::missing::{MissingStretch, missing};
+use crate::part::TimeAxis;
 use crate::physical::machine_regions;
 
 /// A process as far as it can be seen.

@@ -4,7 +4,15 @@ use std::ops::Range;
 
 use memref::{ProcessId, ThreadId};
 
-use crate::clock::TimeAxis;
+/// What the axis of time counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum TimeAxis {
+    /// Cycles of each thread's own clock.
+    #[default]
+    Cycles,
+    /// Nanoseconds since the first access of the trace.
+    Time,
+}
 
 /// Which part of a trace is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]

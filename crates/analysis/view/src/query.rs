@@ -9,7 +9,6 @@ use memref::{ProcessId, ThreadId};
 
 use crate::accesses::{AccessRequest, SinglesRequest, Way};
 use crate::blocks::BlocksRequest;
-use crate::clock::TimeAxis;
 use crate::compare::{CompareRequest, ComparedBy};
 use crate::error::Refusal;
 use crate::findings::{FindingKind, FindingsRequest};
@@ -17,7 +16,7 @@ use crate::flame::FlameRequest;
 use crate::lanes::LanesRequest;
 use crate::machine::MachineTable;
 use crate::map::{MappedProcess, TraceMap};
-use crate::part::MapPart;
+use crate::part::{MapPart, TimeAxis};
 use crate::places::PlaceRequest;
 use crate::table::TableRequest;
 use crate::tile::{CountedKinds, TileRequest};

@@ -13,10 +13,9 @@ use report::tables::shorten::shorten;
 use serde_json::{Value, json};
 use trace_format::{Filter, ThreadRecord};
 
-use crate::clock::TimeAxis;
 use crate::error::Refusal;
 use crate::map::TraceMap;
-use crate::part::MapPart;
+use crate::part::{MapPart, TimeAxis};
 use crate::pending_requests::PendingRequests;
 use crate::source::file_of;
 

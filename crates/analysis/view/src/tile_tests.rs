@@ -5,7 +5,7 @@ use memref::{Access, AccessKind, Event, OrderMark, ProcessId, ThreadId, VirtAddr
 use trace_format::{CreateOptions, ProcessRecord, ThreadRecord, TraceWriter};
 
 use super::*;
-use crate::clock::TimeAxis;
+use crate::part::TimeAxis;
 
 const ACCESSES: u64 = 2_000;
 
