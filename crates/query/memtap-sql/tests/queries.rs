@@ -94,6 +94,29 @@ fn conditions_leave_out_frames_and_nothing_else() {
 }
 
 #[test]
+fn names_are_grouped_as_their_texts_wherever_a_group_stands() {
+    let recording = TestProgram::named("containers.cpp").record_by("translate");
+    // What is grouped by here is a dictionary, and then a text, which nothing has to convert.
+    let (name, text) = ("function", "concat(function)");
+    let queries = [
+        "SELECT {} AS f, count(*) AS n FROM accesses GROUP BY {} HAVING {} <> 'main' ORDER BY n DESC, f",
+        "SELECT f, n FROM (SELECT {} AS f, module, count(*) AS n FROM accesses GROUP BY {}, module) WHERE f LIKE '%a%' ORDER BY f, n",
+        "SELECT f, sum(n) AS n FROM (SELECT {} AS f, kind, count(*) AS n FROM accesses GROUP BY {}, kind) GROUP BY f ORDER BY f",
+        "WITH c AS (SELECT {} AS f, count(*) AS n FROM accesses GROUP BY 1), d AS (SELECT name AS f, sum(loads) AS l FROM functions GROUP BY name) SELECT c.f, n, l FROM c JOIN d ON c.f = d.f ORDER BY c.f",
+        "SELECT {} AS f, count(*) AS n FROM accesses GROUP BY 1 UNION ALL SELECT kind, count(*) FROM accesses GROUP BY 1 ORDER BY f, n",
+        "SELECT {} AS f, kind, count(*) AS n FROM accesses GROUP BY ROLLUP({}, kind) ORDER BY f, kind, n",
+        "SELECT {} AS f, count(*) AS n, rank() OVER (ORDER BY count(*) DESC, {}) AS place FROM accesses GROUP BY {} ORDER BY place",
+        "SELECT count(*) AS n FROM accesses WHERE {} IN (SELECT {} FROM accesses WHERE kind = 'store' GROUP BY 1)",
+        "SELECT DISTINCT {} AS f FROM accesses ORDER BY f",
+    ];
+    for query in queries {
+        let [by_name, by_text] = [name, text].map(|by| rows(&recording, &query.replace("{}", by)));
+        assert!(!by_name.is_empty(), "{query}");
+        assert_eq!(by_name, by_text, "{query}");
+    }
+}
+
+#[test]
 fn several_traces_are_told_apart() {
     let [first, second] =
         ["integers.c", "heap.c"].map(|file| TestProgram::named(file).record_by("translate"));

@@ -14,6 +14,7 @@ use futures::StreamExt;
 use memtap_arrow::{Problems, TraceTable, TraceTables};
 
 use crate::functions::functions;
+use crate::grouped::by_texts;
 use crate::output::Writer;
 use crate::provider::{NamedTrace, ReadBy, TraceTableProvider};
 use crate::wildcard::leave_out;
@@ -135,7 +136,7 @@ fn with_texts(frame: DataFrame) -> Result<DataFrame, DataFusionError> {
     frame.select(columns)
 }
 
-/// As the context does it by itself, but for what `*` stands for.
+/// As the context does it by itself, but for what `*` stands for and how names are grouped.
 async fn plan(
     context: &SessionContext,
     query: &str,
@@ -147,7 +148,7 @@ async fn plan(
     leave_out(&mut statement);
     let plan = state.statement_to_plan(statement).await?;
     options.verify_plan(&plan)?;
-    context.execute_logical_plan(plan).await
+    context.execute_logical_plan(by_texts(plan)?).await
 }
 
 /// An error of a query in one line; tables and columns that there are none of with near ones.
