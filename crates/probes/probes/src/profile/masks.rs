@@ -11,7 +11,7 @@ use crate::{
     thread,
 };
 use patch::{
-    sys::{Action, action},
+    sys::{self, Action, action},
     trap,
 };
 use std::{
@@ -178,8 +178,8 @@ struct Opening {
 impl Opening {
     /// Looks at each thread; whether all are there.
     fn look(&mut self) -> io::Result<bool> {
-        // SAFETY: no arguments.
-        let own = unsafe { libc::gettid() }.to_string();
+        // SAFETY: gettid has no arguments.
+        let own = unsafe { sys::syscall(libc::SYS_gettid, [0; 6]) }.to_string();
         let mut all = true;
         self.rest_waits = true;
         for task in fs::read_dir("/proc/self/task")? {
