@@ -12,6 +12,7 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use analysis::Session;
 use memref::{Access, AccessKind, ProcessId, ThreadId};
+use rustc_hash::FxHashMap;
 use trace_format::{BuildStep, Filter, Interval, PageCell, PageIndex, StreamKind, StreamReader, Trace};
 
 use crate::divided::Divided;
@@ -229,7 +230,7 @@ fn cell_of(cell: &PageCell) -> MapCell {
 fn slices(session: &Session, frame: &MapFrame) -> Option<Box<[MapCell]>> {
     let mut cursor = frame.accesses(session).ok()?;
     let parts = frame.parts();
-    let mut counts: std::collections::HashMap<(u16, u64), [u32; 3]> = std::collections::HashMap::new();
+    let mut counts = SliceCounts::default();
     let mut last = ((u16::MAX, u64::MAX), [0u32; 3]);
     while let Some((_, accesses)) = cursor.next_block().ok()? {
         for access in accesses {
@@ -250,7 +251,10 @@ fn slices(session: &Session, frame: &MapFrame) -> Option<Box<[MapCell]>> {
     Some(cells.collect())
 }
 
-fn enter(counts: &mut std::collections::HashMap<(u16, u64), [u32; 3]>, key: (u16, u64), more: [u32; 3]) {
+/// Counts by part of a frame's time and page.
+type SliceCounts = FxHashMap<(u16, u64), [u32; 3]>;
+
+fn enter(counts: &mut SliceCounts, key: (u16, u64), more: [u32; 3]) {
     if more != [0; 3] {
         let counted = counts.entry(key).or_default();
         for (count, more) in counted.iter_mut().zip(more) {

@@ -28,18 +28,23 @@ impl ShownAccesses {
 
     /// The next ones, with the number of the first of them.
     pub(crate) fn next_block(&mut self) -> Result<Option<(u64, &[Access])>, Error> {
+        let Some(places) = &mut self.places else {
+            // A block has the accesses of a whole frame, tens of megabytes: it is not copied.
+            return match self.cursor.next_block()? {
+                Some(_) => Ok(Some((self.cursor.first_index(), self.cursor.block()))),
+                None => Ok(None),
+            };
+        };
         let Some(block) = self.cursor.next_block()? else { return Ok(None) };
         self.block.clear();
         self.block.extend_from_slice(block);
         let first = self.cursor.first_index();
-        if let Some(places) = &mut self.places {
-            for (index, access) in (first..).zip(&mut self.block) {
-                places.go_to(index)?;
-                match places.physical.address(access) {
-                    Some(addr) => access.addr = VirtAddr(addr),
-                    // Damage: where it was is not known. A prefetch counts nowhere.
-                    None => access.kind = AccessKind::Prefetch,
-                }
+        for (index, access) in (first..).zip(&mut self.block) {
+            places.go_to(index)?;
+            match places.physical.address(access) {
+                Some(addr) => access.addr = VirtAddr(addr),
+                // Damage: where it was is not known. A prefetch counts nowhere.
+                None => access.kind = AccessKind::Prefetch,
             }
         }
         Ok(Some((first, &self.block)))

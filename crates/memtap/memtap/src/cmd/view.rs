@@ -51,6 +51,9 @@ pub(crate) struct Args {
 /// Serves until a signal ends it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     use signal_hook::consts::{SIGINT, SIGTERM};
+    // Each window is drawn and counted by all cores, and what that takes is freed. Left alone, the C library keeps twice as much as is used.
+    buffers_host::share_heaps();
+    buffers_host::give_back_freed_memory();
     let traces = Traces::of(args);
     let sessions = traces.sessions()?;
     let opening = Arc::new(Opening::default());

@@ -245,6 +245,11 @@ impl AccessCursor {
         }
     }
 
+    /// The accesses that [`Self::next_block`] gave last.
+    pub fn block(&self) -> &[Access] {
+        self.cursor.block()
+    }
+
     /// The index of the current block's first access, where the filter names indices at most; with other conditions, of
     /// the first access that was tested.
     pub fn first_index(&self) -> u64 {
